@@ -1,0 +1,3 @@
+//! The ops on Burn's autodiff graph: what each step saves, and which gradients it asks for.
+
+mod rms_norm;

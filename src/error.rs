@@ -1,0 +1,74 @@
+use burn::tensor::DType;
+use thiserror::Error;
+
+/// Why a call was refused. Every check runs before anything is launched or recorded.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum FusedError {
+    /// An argument's shape does not fit the input's.
+    #[error("{op}: `{argument}` must have the shape {expected:?}, found {found:?}")]
+    Shape {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The shape that the other arguments ask for.
+        expected: Vec<usize>,
+        /// The shape given.
+        found: Vec<usize>,
+    },
+    /// An argument's rank is out of range.
+    #[error("{op}: `{argument}` must have a rank from 1 to {max}, found {found}")]
+    Rank {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The largest rank allowed: the input's.
+        max: usize,
+        /// The rank given.
+        found: usize,
+    },
+    /// The rows to normalise have no elements.
+    #[error(
+        "{op}: `{argument}` must have at least one element in a row, found the shape {found:?}"
+    )]
+    EmptyRows {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The input's shape.
+        found: Vec<usize>,
+    },
+    /// An argument's element type is not a plain float.
+    #[error("{op}: `{argument}` must be f16, bf16, flex32, f32 or f64, found {found:?}")]
+    DType {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The element type given.
+        found: DType,
+    },
+    /// An argument lies on another device than the input.
+    #[error("{op}: `{argument}` must be on the input's device {expected}, found {found}")]
+    Device {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The input's device.
+        expected: String,
+        /// The argument's device.
+        found: String,
+    },
+    /// Epsilon is negative, infinite or NaN.
+    #[error("{op}: `epsilon` must be finite and not negative, found {found}")]
+    Epsilon {
+        /// The function called.
+        op: &'static str,
+        /// The value given.
+        found: f64,
+    },
+}

@@ -1,0 +1,533 @@
+//! RMSNorm: `y = x·r·γ` with `r = 1 / sqrt(mean(x²) + ε)`, and its gradients
+//! `dx = r·(γ·dy − x̂·mean(γ·dy·x̂))`, `dγ = Σ_rows dy·x̂`, with `x̂ = x·r`.
+
+use super::{
+    column_sum::column_sum,
+    plan::{Blueprint, Hardware, Pass, grid, groups},
+    row::{Matrix, Rows, bounded, elements_sum, load, store, team_position, team_sum},
+};
+use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+
+/// The element types of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Types {
+    pub x: ElemType,
+    pub gamma: ElemType,
+    pub accumulator: ElemType,
+}
+
+/// The matrix of a call: rows are normalised in vectors of `width` elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub rows: usize,
+    pub columns: usize,
+    pub width: usize,
+}
+
+/// A forward pass. `y` and `inverse_rms` are contiguous and written whole.
+pub(crate) struct Forward {
+    pub extent: Extent,
+    pub types: Types,
+    pub epsilon: f64,
+    pub x: Matrix,
+    pub gamma: Option<Handle>,
+    pub y: Handle,
+    pub inverse_rms: Option<Handle>,
+}
+
+impl Forward {
+    pub(crate) fn launch(self, client: &Client) {
+        let Extent { rows, columns, width } = self.extent;
+        let vectors = columns / width;
+        let hardware = Hardware::of(client);
+        let size = self.types.x.size();
+        let blueprint = Blueprint::new(Pass::Forward, vectors, width, size, hardware);
+        let len = rows * columns;
+        let address = AddressType::from_len(len.max(self.x.len));
+        let limit = client.properties().hardware.max_cube_count.0;
+        let (count_x, count_y) = grid(rows.div_ceil(blueprint.teams), limit);
+        let (x, x_rows) = self.x.args(width);
+        // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
+        unsafe {
+            let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
+            forward_kernel::launch_unchecked(
+                client,
+                CubeCount::Static(count_x, count_y, 1),
+                CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
+                address,
+                width,
+                x,
+                self.gamma.map(|gamma| buffer(gamma, columns)).into(),
+                buffer(self.y, len),
+                self.inverse_rms.map(|inverse_rms| buffer(inverse_rms, rows)).into(),
+                x_rows,
+                rows,
+                vectors,
+                InputScalar::new(self.epsilon, self.types.accumulator),
+                blueprint,
+                self.types.x,
+                self.types.gamma,
+                self.types.accumulator,
+            );
+        }
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn forward_kernel<F: Float, G: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    y: &mut [Vector<F, V>],
+    mut inverse_rms: ComptimeOption<Box<[A]>>,
+    x_rows: Rows,
+    rows: usize,
+    vectors: usize,
+    epsilon: InputScalar,
+    #[comptime] blueprint: Blueprint,
+    #[define(F)] _x: ElemType,
+    #[define(G)] _gamma: ElemType,
+    #[define(A)] _accumulator: ElemType,
+) {
+    let lane = UNIT_POS_X as usize;
+    let row = team_position(blueprint.teams);
+    if row < rows {
+        let from = x_rows.offset(row);
+        let to = row * vectors;
+        let chunk = comptime!(blueprint.held * blueprint.lanes);
+        let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+        let mut squares = Vector::<A, V>::zero();
+        if comptime!(blueprint.chunked) {
+            // Kahan's sum over the chunks, which may be thousands.
+            let mut lost = Vector::<A, V>::zero();
+            let mut start = lane;
+            while start < vectors + lane {
+                load(x, from, start, vectors, &mut held, blueprint);
+                let next = sum_of_squares::<F, A, V>(&held, blueprint) - lost;
+                let sum = squares + next;
+                lost = (sum - squares) - next;
+                squares = sum;
+                start += chunk;
+            }
+        } else {
+            load(x, from, lane, vectors, &mut held, blueprint);
+            squares = sum_of_squares::<F, A, V>(&held, blueprint);
+        }
+        let width = squares.vector_size();
+        let squares = team_sum::<A>(elements_sum::<A, V>(squares), 0usize, blueprint);
+        let columns: usize = vectors * width;
+        let columns = A::cast_from(columns);
+        let r = A::recip((squares / columns + epsilon.get::<A>()).sqrt());
+        #[comptime]
+        match inverse_rms.as_mut() {
+            ComptimeOption::Some(inverse_rms) => {
+                if lane == 0 {
+                    inverse_rms[row] = r;
+                }
+            }
+            ComptimeOption::None => {}
+        }
+        let r = Vector::<A, V>::new(r);
+        if comptime!(blueprint.chunked) {
+            let mut start = lane;
+            while start < vectors + lane {
+                load(x, from, start, vectors, &mut held, blueprint);
+                write_normalized::<F, G, A, V>(&held, gamma, y, to, start, vectors, r, blueprint);
+                start += chunk;
+            }
+        } else {
+            write_normalized::<F, G, A, V>(&held, gamma, y, to, lane, vectors, r, blueprint);
+        }
+    }
+}
+
+#[cube]
+fn sum_of_squares<F: Float, A: Float, V: Size>(
+    held: &Array<Vector<F, V>>,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let value = Vector::<A, V>::cast_from(held[i]);
+        sum += value * value;
+    }
+    sum
+}
+
+#[cube]
+fn write_normalized<F: Float, G: Float, A: Float, V: Size>(
+    held: &Array<Vector<F, V>>,
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    y: &mut [Vector<F, V>],
+    to: usize,
+    start: usize,
+    vectors: usize,
+    r: Vector<A, V>,
+    #[comptime] blueprint: Blueprint,
+) {
+    #[unroll]
+    for i in 0..blueprint.held {
+        let column = start + i * blueprint.lanes;
+        let mut value = Vector::<A, V>::cast_from(held[i]) * r;
+        #[comptime]
+        match gamma {
+            ComptimeOption::Some(gamma) => {
+                value *= Vector::<A, V>::cast_from(gamma[bounded(column, vectors, blueprint)]);
+            }
+            ComptimeOption::None => {}
+        }
+        store(y, to, column, vectors, Vector::cast_from(value), blueprint);
+    }
+}
+
+/// A backward pass. `dx` is contiguous and written whole.
+pub(crate) struct Backward {
+    pub extent: Extent,
+    pub types: Types,
+    pub x: Matrix,
+    pub gamma: Option<Handle>,
+    pub inverse_rms: Handle,
+    pub dy: Matrix,
+    pub dx: Option<Handle>,
+    pub dgamma: Option<Handle>,
+}
+
+impl Backward {
+    pub(crate) fn launch(self, client: &Client) {
+        let Extent { rows, columns, width } = self.extent;
+        let vectors = columns / width;
+        let hardware = Hardware::of(client);
+        let size = self.types.x.size();
+        let blueprint = Blueprint::new(Pass::Backward, vectors, width, size, hardware);
+        // Without a sum over rows each row is a group of its own.
+        let groups = match self.dgamma {
+            Some(_) => groups(rows, columns, size),
+            None => rows,
+        };
+        let partials = self
+            .dgamma
+            .is_some()
+            .then(|| client.empty(groups * columns * self.types.accumulator.size()));
+        let len = rows * columns;
+        let address = AddressType::from_len(len.max(self.x.len).max(self.dy.len));
+        let limit = client.properties().hardware.max_cube_count.0;
+        let (count_x, count_y) = grid(groups.div_ceil(blueprint.teams), limit);
+        let (x, x_rows) = self.x.args(width);
+        let (dy, dy_rows) = self.dy.args(width);
+        // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
+        unsafe {
+            let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
+            backward_kernel::launch_unchecked(
+                client,
+                CubeCount::Static(count_x, count_y, 1),
+                CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
+                address,
+                width,
+                x,
+                self.gamma.map(|gamma| buffer(gamma, columns)).into(),
+                buffer(self.inverse_rms, rows),
+                dy,
+                self.dx.map(|dx| buffer(dx, len)).into(),
+                partials.clone().map(|partials| buffer(partials, groups * columns)).into(),
+                x_rows,
+                dy_rows,
+                rows,
+                vectors,
+                groups,
+                blueprint,
+                self.types.x,
+                self.types.gamma,
+                self.types.accumulator,
+            );
+        }
+        if let (Some(partials), Some(dgamma)) = (partials, self.dgamma) {
+            let partials = (partials, self.types.accumulator);
+            column_sum(client, partials, (dgamma, self.types.gamma), groups, columns, width);
+        }
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn backward_kernel<F: Float, G: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    inverse_rms: &[A],
+    dy: &[Vector<F, V>],
+    dx: ComptimeOption<Box<[Vector<F, V>]>>,
+    partials: ComptimeOption<Box<[Vector<A, V>]>>,
+    x_rows: Rows,
+    dy_rows: Rows,
+    rows: usize,
+    vectors: usize,
+    groups: usize,
+    #[comptime] blueprint: Blueprint,
+    #[define(F)] _x: ElemType,
+    #[define(G)] _gamma: ElemType,
+    #[define(A)] _accumulator: ElemType,
+) {
+    let group = team_position(blueprint.teams);
+    if group < groups {
+        if comptime!(blueprint.chunked) {
+            backward_chunked::<F, G, A, V>(
+                x,
+                gamma,
+                inverse_rms,
+                dy,
+                dx,
+                partials,
+                &x_rows,
+                &dy_rows,
+                rows,
+                vectors,
+                group,
+                groups,
+                blueprint,
+            );
+        } else {
+            backward_held::<F, G, A, V>(
+                x,
+                gamma,
+                inverse_rms,
+                dy,
+                dx,
+                partials,
+                &x_rows,
+                &dy_rows,
+                rows,
+                vectors,
+                group,
+                groups,
+                blueprint,
+            );
+        }
+    }
+}
+
+/// A group of rows, each held in registers while it is worked on; so is the group's sum.
+#[cube]
+fn backward_held<F: Float, G: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    inverse_rms: &[A],
+    dy: &[Vector<F, V>],
+    mut dx: ComptimeOption<Box<[Vector<F, V>]>>,
+    mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
+    x_rows: &Rows,
+    dy_rows: &Rows,
+    rows: usize,
+    vectors: usize,
+    group: usize,
+    groups: usize,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = UNIT_POS_X as usize;
+    let held = blueprint.held;
+    let mut xs = Array::<Vector<F, V>>::new(held);
+    let mut dys = Array::<Vector<F, V>>::new(held);
+    let mut next_xs = Array::<Vector<F, V>>::new(held);
+    let mut next_dys = Array::<Vector<F, V>>::new(held);
+    let mut gammas = Array::<Vector<G, V>>::new(held);
+    let mut sums = Array::<Vector<A, V>>::new(held);
+    #[unroll]
+    for i in 0..held {
+        sums[i] = Vector::zero();
+    }
+    let scaled = comptime!(gamma.is_some());
+    #[comptime]
+    match gamma {
+        ComptimeOption::Some(gamma) => load(gamma, 0usize, lane, vectors, &mut gammas, blueprint),
+        ComptimeOption::None => {}
+    }
+    if comptime!(blueprint.prefetch) {
+        load(x, x_rows.offset(group), lane, vectors, &mut next_xs, blueprint);
+        load(dy, dy_rows.offset(group), lane, vectors, &mut next_dys, blueprint);
+    }
+    let mut phase = 0usize;
+    let mut row = group;
+    while row < rows {
+        if comptime!(blueprint.prefetch) {
+            #[unroll]
+            for i in 0..held {
+                xs[i] = next_xs[i];
+                dys[i] = next_dys[i];
+            }
+            // Issued before this row's barrier, so that reading goes on while units wait.
+            let next = usize::min(row + groups, rows - 1);
+            load(x, x_rows.offset(next), lane, vectors, &mut next_xs, blueprint);
+            load(dy, dy_rows.offset(next), lane, vectors, &mut next_dys, blueprint);
+        } else {
+            load(x, x_rows.offset(row), lane, vectors, &mut xs, blueprint);
+            load(dy, dy_rows.offset(row), lane, vectors, &mut dys, blueprint);
+        }
+        let r = Vector::<A, V>::new(inverse_rms[row]);
+        let mut dot = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..held {
+            let product =
+                Vector::<A, V>::cast_from(dys[i]) * (Vector::<A, V>::cast_from(xs[i]) * r);
+            sums[i] += product;
+            if comptime!(scaled) {
+                dot += product * Vector::<A, V>::cast_from(gammas[i]);
+            } else {
+                dot += product;
+            }
+        }
+        #[comptime]
+        match dx.as_mut() {
+            ComptimeOption::Some(dx) => {
+                let columns: usize = vectors * dot.vector_size();
+                let columns = A::cast_from(columns);
+                let mean = team_sum::<A>(elements_sum::<A, V>(dot), phase, blueprint) / columns;
+                #[unroll]
+                for i in 0..held {
+                    let mut dy = Vector::<A, V>::cast_from(dys[i]);
+                    if comptime!(scaled) {
+                        dy *= Vector::<A, V>::cast_from(gammas[i]);
+                    }
+                    let dx_i = input_gradient::<F, A, V>(xs[i], dy, r, mean);
+                    let column = lane + i * blueprint.lanes;
+                    store(dx, row * vectors, column, vectors, dx_i, blueprint);
+                }
+            }
+            ComptimeOption::None => {}
+        }
+        phase = 1 - phase;
+        row += groups;
+    }
+    #[comptime]
+    match partials.as_mut() {
+        ComptimeOption::Some(partials) =>
+        {
+            #[unroll]
+            for i in 0..held {
+                let column = lane + i * blueprint.lanes;
+                store(partials, group * vectors, column, vectors, sums[i], blueprint);
+            }
+        }
+        ComptimeOption::None => {}
+    }
+}
+
+/// A group of rows, each read twice in chunks; the group's sum lies in memory, where a unit meets
+/// its own columns only.
+#[cube]
+fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    inverse_rms: &[A],
+    dy: &[Vector<F, V>],
+    mut dx: ComptimeOption<Box<[Vector<F, V>]>>,
+    mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
+    x_rows: &Rows,
+    dy_rows: &Rows,
+    rows: usize,
+    vectors: usize,
+    group: usize,
+    groups: usize,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = UNIT_POS_X as usize;
+    let held = blueprint.held;
+    let chunk = comptime!(held * blueprint.lanes);
+    let mut xs = Array::<Vector<F, V>>::new(held);
+    let mut dys = Array::<Vector<F, V>>::new(held);
+    let mut gammas = Array::<Vector<G, V>>::new(held);
+    let scaled = comptime!(gamma.is_some());
+    let mut phase = 0usize;
+    let mut row = group;
+    while row < rows {
+        let from_x = x_rows.offset(row);
+        let from_dy = dy_rows.offset(row);
+        let r = Vector::<A, V>::new(inverse_rms[row]);
+        let mut dot = Vector::<A, V>::zero();
+        let mut lost = Vector::<A, V>::zero();
+        let mut start = lane;
+        while start < vectors + lane {
+            load(x, from_x, start, vectors, &mut xs, blueprint);
+            load(dy, from_dy, start, vectors, &mut dys, blueprint);
+            #[comptime]
+            match gamma {
+                ComptimeOption::Some(gamma) => {
+                    load(gamma, 0usize, start, vectors, &mut gammas, blueprint)
+                }
+                ComptimeOption::None => {}
+            }
+            let mut part = Vector::<A, V>::zero();
+            #[unroll]
+            for i in 0..held {
+                let product =
+                    Vector::<A, V>::cast_from(dys[i]) * (Vector::<A, V>::cast_from(xs[i]) * r);
+                #[comptime]
+                match partials.as_mut() {
+                    ComptimeOption::Some(partials) => {
+                        let column = start + i * blueprint.lanes;
+                        if column < vectors {
+                            if row == group {
+                                partials[group * vectors + column] = product;
+                            } else {
+                                partials[group * vectors + column] += product;
+                            }
+                        }
+                    }
+                    ComptimeOption::None => {}
+                }
+                if comptime!(scaled) {
+                    part += product * Vector::<A, V>::cast_from(gammas[i]);
+                } else {
+                    part += product;
+                }
+            }
+            // Kahan's sum over the chunks, which may be thousands.
+            let next = part - lost;
+            let sum = dot + next;
+            lost = (sum - dot) - next;
+            dot = sum;
+            start += chunk;
+        }
+        #[comptime]
+        match dx.as_mut() {
+            ComptimeOption::Some(dx) => {
+                let columns: usize = vectors * dot.vector_size();
+                let columns = A::cast_from(columns);
+                let mean = team_sum::<A>(elements_sum::<A, V>(dot), phase, blueprint) / columns;
+                let mut start = lane;
+                while start < vectors + lane {
+                    load(x, from_x, start, vectors, &mut xs, blueprint);
+                    load(dy, from_dy, start, vectors, &mut dys, blueprint);
+                    #[unroll]
+                    for i in 0..held {
+                        let column = start + i * blueprint.lanes;
+                        let mut dy = Vector::<A, V>::cast_from(dys[i]);
+                        #[comptime]
+                        match gamma {
+                            ComptimeOption::Some(gamma) => {
+                                dy *= Vector::<A, V>::cast_from(
+                                    gamma[bounded(column, vectors, blueprint)],
+                                );
+                            }
+                            ComptimeOption::None => {}
+                        }
+                        let dx_i = input_gradient::<F, A, V>(xs[i], dy, r, mean);
+                        store(dx, row * vectors, column, vectors, dx_i, blueprint);
+                    }
+                    start += chunk;
+                }
+            }
+            ComptimeOption::None => {}
+        }
+        phase = 1 - phase;
+        row += groups;
+    }
+}
+
+/// `r·(dy − x̂·mean)`, where `dy` is already scaled by gamma.
+#[cube]
+fn input_gradient<F: Float, A: Float, V: Size>(
+    x: Vector<F, V>,
+    dy: Vector<A, V>,
+    r: Vector<A, V>,
+    mean: A,
+) -> Vector<F, V> {
+    let normalized = Vector::<A, V>::cast_from(x) * r;
+    Vector::cast_from((dy - normalized * Vector::new(mean)) * r)
+}

@@ -1,0 +1,16 @@
+//! Fused normalization for [Burn](https://burn.dev): one kernel forward, two backward, on every
+//! CubeCL runtime, and gradients that are the same bits on every run.
+#![warn(missing_docs)]
+#![cfg_attr(any(feature = "ndarray", feature = "tch"), allow(deprecated))]
+
+mod backends;
+#[cfg(feature = "autodiff")]
+mod backward;
+mod error;
+#[cfg(feature = "cubecl-backend")]
+mod kernels;
+pub mod nn;
+pub mod ops;
+
+pub use error::FusedError;
+pub use ops::{rms_norm, rms_norm_execution, try_rms_norm};

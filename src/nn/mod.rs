@@ -1,0 +1,5 @@
+//! Drop-in modules: the names, fields, records and configs of `burn::nn`, the fused ops inside.
+
+mod rms_norm;
+
+pub use rms_norm::*;

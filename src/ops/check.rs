@@ -1,0 +1,78 @@
+//! Argument checks shared by the ops. They read metadata only.
+
+use crate::FusedError;
+use burn::tensor::{DType, Device, Tensor};
+
+/// Collects the checks of one call under the name of its function.
+pub(crate) struct Check<'a, const D: usize> {
+    op: &'static str,
+    x: &'a Tensor<D>,
+    device: Device,
+}
+
+impl<'a, const D: usize> Check<'a, D> {
+    pub(crate) fn new(op: &'static str, x: &'a Tensor<D>) -> Result<Self, FusedError> {
+        let check = Self { op, x, device: x.device() };
+        check.float("x", x.dtype())?;
+        Ok(check)
+    }
+
+    fn float(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+        match found {
+            DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => Ok(()),
+            _ => Err(FusedError::DType { op: self.op, argument, found }),
+        }
+    }
+
+    /// The last `axes` dimensions can be normalised: there are that many, and none is empty.
+    pub(crate) fn rows(&self, argument: &'static str, axes: usize) -> Result<(), FusedError> {
+        if axes == 0 || axes > D {
+            return Err(FusedError::Rank { op: self.op, argument, max: D, found: axes });
+        }
+        let shape = self.x.dims();
+        if shape[D - axes..].contains(&0) {
+            return Err(FusedError::EmptyRows {
+                op: self.op,
+                argument: "x",
+                found: shape.to_vec(),
+            });
+        }
+        Ok(())
+    }
+
+    /// `parameter` has the shape of the input's last `K` dimensions, a float type and its device.
+    pub(crate) fn parameter<const K: usize>(
+        &self,
+        argument: &'static str,
+        parameter: &Tensor<K>,
+    ) -> Result<(), FusedError> {
+        self.float(argument, parameter.dtype())?;
+        let (expected, found) = (&self.x.dims()[D - K..], parameter.dims());
+        if expected != found {
+            return Err(FusedError::Shape {
+                op: self.op,
+                argument,
+                expected: expected.to_vec(),
+                found: found.to_vec(),
+            });
+        }
+        let device = parameter.device();
+        if device != self.device {
+            return Err(FusedError::Device {
+                op: self.op,
+                argument,
+                expected: format!("{:?}", self.device),
+                found: format!("{device:?}"),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn epsilon(&self, found: f64) -> Result<(), FusedError> {
+        if found.is_finite() && found >= 0.0 {
+            Ok(())
+        } else {
+            Err(FusedError::Epsilon { op: self.op, found })
+        }
+    }
+}
