@@ -1,5 +1,4 @@
-//! Fused normalization for [Burn](https://burn.dev): one kernel forward, two backward, on every
-//! CubeCL runtime, and gradients that are the same bits on every run.
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 #![cfg_attr(any(feature = "ndarray", feature = "tch"), allow(deprecated))]
 
