@@ -4,7 +4,7 @@
 use super::{
     column_sum::column_sum,
     plan::{Blueprint, Hardware, Pass, grid, groups},
-    row::{Matrix, Rows, bounded, elements_sum, load, store, team_position, team_sum},
+    row::{Matrix, Rows, RunningSum, bounded, elements_sum, load, store, team_position, team_sum},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
@@ -95,23 +95,19 @@ fn forward_kernel<F: Float, G: Float, A: Float, V: Size>(
         let to = row * vectors;
         let chunk = comptime!(blueprint.held * blueprint.lanes);
         let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-        let mut squares = Vector::<A, V>::zero();
-        if comptime!(blueprint.chunked) {
-            // Kahan's sum over the chunks, which may be thousands.
-            let mut lost = Vector::<A, V>::zero();
+        let squares = if comptime!(blueprint.chunked) {
+            let mut sum = RunningSum::<A, V>::new();
             let mut start = lane;
             while start < vectors + lane {
                 load(x, from, start, vectors, &mut held, blueprint);
-                let next = sum_of_squares::<F, A, V>(&held, blueprint) - lost;
-                let sum = squares + next;
-                lost = (sum - squares) - next;
-                squares = sum;
+                sum.add(sum_of_squares::<F, A, V>(&held, blueprint));
                 start += chunk;
             }
+            sum.total()
         } else {
             load(x, from, lane, vectors, &mut held, blueprint);
-            squares = sum_of_squares::<F, A, V>(&held, blueprint);
-        }
+            sum_of_squares::<F, A, V>(&held, blueprint)
+        };
         let width = squares.vector_size();
         let squares = team_sum::<A>(elements_sum::<A, V>(squares), 0usize, blueprint);
         let columns: usize = vectors * width;
@@ -439,8 +435,7 @@ fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
         let from_x = x_rows.offset(row);
         let from_dy = dy_rows.offset(row);
         let r = Vector::<A, V>::new(inverse_rms[row]);
-        let mut dot = Vector::<A, V>::zero();
-        let mut lost = Vector::<A, V>::zero();
+        let mut dot = RunningSum::<A, V>::new();
         let mut start = lane;
         while start < vectors + lane {
             load(x, from_x, start, vectors, &mut xs, blueprint);
@@ -477,13 +472,10 @@ fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                     part += product;
                 }
             }
-            // Kahan's sum over the chunks, which may be thousands.
-            let next = part - lost;
-            let sum = dot + next;
-            lost = (sum - dot) - next;
-            dot = sum;
+            dot.add(part);
             start += chunk;
         }
+        let dot = dot.total();
         #[comptime]
         match dx.as_mut() {
             ComptimeOption::Some(dx) => {

@@ -96,6 +96,43 @@ pub(crate) fn store<T: Float, V: Size>(
     }
 }
 
+/// Terms of a [`RunningSum`] that are added up before they are added to its total.
+const RUN: usize = 64;
+
+/// A sum of many vectors, in two steps, so that its error grows with the fourth root of their
+/// number and not with its square root. Infinities stay infinite, which a compensated sum's don't.
+#[derive(CubeType)]
+pub(crate) struct RunningSum<A: Float, V: Size> {
+    total: Vector<A, V>,
+    run: Vector<A, V>,
+    terms: usize,
+}
+
+#[cube]
+impl<A: Float, V: Size> RunningSum<A, V> {
+    pub fn new() -> Self {
+        RunningSum::<A, V> {
+            total: Vector::<A, V>::zero(),
+            run: Vector::<A, V>::zero(),
+            terms: 0usize,
+        }
+    }
+
+    pub fn add(&mut self, term: Vector<A, V>) {
+        self.run += term;
+        self.terms += 1;
+        if self.terms == RUN {
+            self.total += self.run;
+            self.run = Vector::<A, V>::zero();
+            self.terms = 0usize;
+        }
+    }
+
+    pub fn total(&self) -> Vector<A, V> {
+        self.total + self.run
+    }
+}
+
 /// The place of this unit's team in the launch: its row, or its group of rows.
 #[cube]
 pub(crate) fn team_position(#[comptime] teams: usize) -> usize {

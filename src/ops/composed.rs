@@ -42,24 +42,35 @@ fn cast<B: Backend>(tensor: FloatTensor<B>, dtype: FloatDType) -> FloatTensor<B>
     if tensor.dtype() == dtype.into() { tensor } else { B::float_cast(tensor, dtype) }
 }
 
-/// The sum over a matrix's rows, shape `[1, columns]`, in two steps, so that the error grows with
-/// the fourth root of the number of rows and not with its square root.
-pub(crate) fn sum_rows<B: Backend>(matrix: FloatTensor<B>) -> FloatTensor<B> {
-    let [rows, columns] = matrix.shape().dims();
-    let run = rows.isqrt();
-    let whole = rows - rows % run;
-    let rest = (whole < rows).then(|| {
-        let rest = [Slice::from(whole..rows), Slice::from(0..columns)];
-        B::float_sum_dim(B::float_slice(matrix.clone(), &rest), 0)
-    });
-    let runs = B::float_slice(matrix, &[Slice::from(0..whole), Slice::from(0..columns)]);
-    let runs = B::float_reshape(runs, Shape::new([whole / run, run, columns]));
-    let sum = B::float_sum_dim(B::float_sum_dim(runs, 1), 0);
-    let sum = B::float_reshape(sum, Shape::new([1, columns]));
+/// The sum of a matrix over one of its dimensions, which becomes 1: in two steps, so that the error
+/// grows with the fourth root of the number of terms and not with its square root.
+pub(crate) fn sum<B: Backend>(matrix: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
+    let size = matrix.shape().dims::<2>();
+    let terms = size[dim];
+    let run = terms.isqrt();
+    let (runs, whole) = (terms / run, terms - terms % run);
+    let part = |matrix, from, to| {
+        let mut part = size.map(|size| Slice::from(0..size));
+        part[dim] = Slice::from(from..to);
+        B::float_slice(matrix, &part)
+    };
+    let rest = (whole < terms).then(|| B::float_sum_dim(part(matrix.clone(), whole, terms), dim));
+    let matrix = if whole < terms { part(matrix, 0, whole) } else { matrix };
+    let [mut split, mut summed] = [size.to_vec(), size.to_vec()];
+    split.splice(dim..=dim, [runs, run]);
+    summed[dim] = 1;
+    let sums = B::float_sum_dim(B::float_reshape(matrix, Shape::from(split)), dim + 1);
+    let sum = B::float_reshape(B::float_sum_dim(sums, dim), Shape::from(summed));
     match rest {
         Some(rest) => B::float_add(sum, rest),
         None => sum,
     }
+}
+
+/// The mean of each of a matrix's rows.
+pub(crate) fn row_mean<B: Backend>(matrix: FloatTensor<B>) -> FloatTensor<B> {
+    let columns = matrix.shape()[1];
+    B::float_div_scalar(sum::<B>(matrix, 1), (columns as f64).into())
 }
 
 /// Logs the first time that `op` runs composed on this kind of backend.

@@ -1,5 +1,6 @@
 use super::{
-    Check, Execution, OptionalTensor, accumulator, log_composed, matrix, narrow, sum_rows, widen,
+    Check, Execution, OptionalTensor, accumulator, log_composed, matrix, narrow, row_mean, sum,
+    widen,
 };
 use crate::FusedError;
 use burn::{
@@ -133,6 +134,7 @@ pub struct RmsNormGradients<B: Backend> {
 /// tensor operations. Arguments are as [`try_rms_norm`] leaves them: checked.
 ///
 /// `axes` is the number of trailing dimensions that form a row.
+#[allow(unused_variables, reason = "without any backend there is none to dispatch to")]
 #[backend_extension(
     Cube: cfg(feature = "cubecl-backend"),
     Flex: cfg(feature = "flex"),
@@ -195,7 +197,7 @@ pub(crate) fn composed_forward<B: Backend>(
         return RmsNormOutput { y: x, inverse_rms };
     }
     let x = widen::<B>(x, acc, [rows, columns]);
-    let mean_square = B::float_mean_dim(B::float_mul(x.clone(), x.clone()), 1);
+    let mean_square = row_mean::<B>(B::float_mul(x.clone(), x.clone()));
     let root = B::float_sqrt(B::float_add_scalar(mean_square, epsilon.into()));
     let inverse_rms = B::float_recip(root);
     let mut y = B::float_mul(x, inverse_rms.clone());
@@ -236,14 +238,14 @@ pub(crate) fn composed_backward<B: Backend>(
     let grad = widen::<B>(grad, acc, [rows, columns]);
     let gamma_grad = parameter.filter(|_| wants_gamma).map(|(shape, dtype)| {
         let products = B::float_mul(grad.clone(), normalized.clone());
-        narrow::<B>(sum_rows::<B>(products), dtype, shape)
+        narrow::<B>(sum::<B>(products, 0), dtype, shape)
     });
     let x_grad = wants_x.then(|| {
         let scaled = match gamma {
             Some(gamma) => B::float_mul(grad, widen::<B>(gamma, acc, [1, columns])),
             None => grad,
         };
-        let mean = B::float_mean_dim(B::float_mul(scaled.clone(), normalized.clone()), 1);
+        let mean = row_mean::<B>(B::float_mul(scaled.clone(), normalized.clone()));
         let inner = B::float_sub(scaled, B::float_mul(normalized, mean));
         narrow::<B>(B::float_mul(inner, inverse_rms), dtype, shape)
     });
