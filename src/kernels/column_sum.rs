@@ -48,8 +48,8 @@ fn column_sum_kernel<G: Float, A: Float, V: Size>(
     groups: usize,
     vectors: usize,
     #[comptime] plan: ColumnPlan,
-    #[define(G)] _output: ElemType,
-    #[define(A)] _accumulator: ElemType,
+    #[define(G)] _output_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
 ) {
     let splits = plan.splits;
     let column = CUBE_POS * plan.columns + UNIT_POS_X as usize;

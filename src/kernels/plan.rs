@@ -72,8 +72,6 @@ pub(crate) fn vector_width(columns: usize, widths: impl Iterator<Item = usize>) 
 fn limits(pass: Pass, size: usize, hardware: Hardware) -> (usize, usize, usize) {
     let units = |most: usize| most.min(hardware.max_units);
     match (pass, size) {
-        // Trees over shared memory, not planes.
-        _ if hardware.plane == 1 => (units(256), 16, 32),
         (Pass::Forward, _) => (units(1024), 32, 32),
         // H200: 16-bit rows are fastest with one vector a unit, as conversions need threads, up to
         // 8,192 columns; then fewer units with more registers each.
@@ -105,13 +103,14 @@ impl Blueprint {
         if hardware.cpu || !hardware.shared {
             return Self::unit_per_row(vectors, hardware);
         }
+        if hardware.plane == 1 {
+            return Self::without_planes(pass, vectors, hardware);
+        }
         let (most_units, good, most) = limits(pass, size, hardware);
         let (good, most) = ((good / width).max(1), (most / width).max(1));
-        let smallest = if hardware.plane > 1 { hardware.plane } else { 32 };
-        let lanes_for = |held: usize| match hardware.plane {
-            1 => vectors.div_ceil(held).next_power_of_two().clamp(smallest, most_units),
-            plane => vectors.div_ceil(held).next_multiple_of(plane).clamp(smallest, most_units),
-        };
+        let plane = hardware.plane;
+        let lanes_for =
+            |held: usize| vectors.div_ceil(held).next_multiple_of(plane).clamp(plane, most_units);
         // The most vectors that leave no unit idle; else as many as are good, or as have to be.
         let fits = |held: &usize| lanes_for(*held) * held == vectors;
         let held = (1..=good).rev().find(fits).unwrap_or(good);
@@ -122,12 +121,28 @@ impl Blueprint {
         Self {
             lanes,
             // A plane a row: eight rows a cube, so that 32 cubes do not limit a multiprocessor.
-            teams: if lanes == hardware.plane { (256 / lanes).min(8) } else { 1 },
-            plane: hardware.plane,
+            teams: if lanes == plane { (256 / lanes).min(8) } else { 1 },
+            plane,
             held,
             chunked,
             exact: vectors.is_multiple_of(held * lanes),
             prefetch: pass == Pass::Backward && !chunked && spares(lanes, held * width, size),
+        }
+    }
+
+    /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
+    /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
+    fn without_planes(pass: Pass, vectors: usize, hardware: Hardware) -> Self {
+        let held = 4;
+        let chunked = vectors > 32 * held;
+        Self {
+            lanes: if chunked { 256.min(1 << hardware.max_units.ilog2()) } else { 32 },
+            teams: 1,
+            plane: 1,
+            held,
+            chunked,
+            exact: false,
+            prefetch: pass == Pass::Backward && !chunked,
         }
     }
 
@@ -220,13 +235,12 @@ mod tests {
             assert!(lanes * teams <= hardware.max_units, "{blueprint:?}");
             assert!(lanes.is_multiple_of(plane) && held > 0, "{blueprint:?}");
             assert!(chunked || held * lanes >= vectors, "{vectors} vectors: {blueprint:?}");
-            assert_eq!(exact, vectors.is_multiple_of(held * lanes), "{blueprint:?}");
-            assert!(
-                chunked || held * width <= 32.max(width),
-                "registers: {width} wide, {blueprint:?}"
-            );
+            assert!(!exact || vectors.is_multiple_of(held * lanes), "{blueprint:?}");
+            let registers = if plane > 1 { 32.max(width) } else { 4 * width };
+            assert!(chunked || held * width <= registers, "{width} wide, {blueprint:?}");
             let barriers = lanes > plane;
             assert!(!barriers || teams == 1, "teams apart at a barrier: {blueprint:?}");
+            assert!(plane > 1 || lanes.is_power_of_two(), "no tree: {blueprint:?}");
             assert!(!barriers || hardware.shared, "{blueprint:?}");
         }
     }

@@ -84,9 +84,9 @@ fn forward_kernel<F: Float, G: Float, A: Float, V: Size>(
     vectors: usize,
     epsilon: InputScalar,
     #[comptime] blueprint: Blueprint,
-    #[define(F)] _x: ElemType,
-    #[define(G)] _gamma: ElemType,
-    #[define(A)] _accumulator: ElemType,
+    #[define(F)] _x_type: ElemType,
+    #[define(G)] _gamma_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
     let row = team_position(blueprint.teams);
@@ -257,9 +257,9 @@ fn backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     vectors: usize,
     groups: usize,
     #[comptime] blueprint: Blueprint,
-    #[define(F)] _x: ElemType,
-    #[define(G)] _gamma: ElemType,
-    #[define(A)] _accumulator: ElemType,
+    #[define(F)] _x_type: ElemType,
+    #[define(G)] _gamma_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
 ) {
     let group = team_position(blueprint.teams);
     if group < groups {

@@ -89,9 +89,8 @@ pub(crate) fn store<T: Float, V: Size>(
     value: Vector<T, V>,
     #[comptime] blueprint: Blueprint,
 ) {
-    if comptime!(blueprint.exact) {
-        target[row + column] = value;
-    } else if column < vectors {
+    let inside = if comptime!(blueprint.exact) { true.runtime() } else { column < vectors };
+    if inside {
         target[row + column] = value;
     }
 }

@@ -1,0 +1,34 @@
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar on a terminal, a line every tenth of the steps elsewhere.
+pub struct Progress {
+    name: &'static str,
+    bar: ProgressBar,
+}
+
+impl Progress {
+    pub fn new(name: &'static str, steps: usize) -> Self {
+        let style = ProgressStyle::with_template("{prefix:24} {bar:30} {pos}/{len}  {msg}")
+            .expect("the template is valid");
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stdout())
+            .with_style(style)
+            .with_prefix(name);
+        Self { name, bar }
+    }
+
+    /// Shows the figures of one more step.
+    pub fn step(&self, loss: f32, tokens_per_second: f64) {
+        self.bar.set_message(format!("loss {loss:.3}  {tokens_per_second:.0} tokens/s"));
+        self.bar.inc(1);
+        let (done, steps) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        if self.bar.is_hidden() && (done == 1 || done * 10 / steps > (done - 1) * 10 / steps) {
+            println!("{:24} {done}/{steps}  {}", self.name, self.bar.message());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.abandon();
+    }
+}

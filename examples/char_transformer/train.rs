@@ -1,0 +1,56 @@
+use crate::{
+    model::{CONTEXT, Norm, Transformer},
+    progress::Progress,
+    text::{BATCH, Corpus},
+};
+use burn::{
+    lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig,
+    module::Module,
+    optim::{AdamWConfig, GradientsParams},
+    store::ModuleRecord,
+    tensor::Device,
+};
+use std::time::Instant;
+
+#[derive(Clone, Copy)]
+pub struct Schedule {
+    pub steps: usize,
+    /// Seed of the batches.
+    pub seed: u64,
+}
+
+/// What a training left behind, step by step.
+pub struct Run {
+    pub name: &'static str,
+    pub losses: Vec<f32>,
+    pub seconds: Vec<f64>,
+}
+
+/// Trains a transformer with the norm `N` from the given weights.
+pub fn train<N: Norm>(
+    weights: ModuleRecord,
+    corpus: &Corpus,
+    device: &Device,
+    schedule: Schedule,
+) -> Run {
+    let mut model = Transformer::<N>::new(corpus.vocabulary(), device).load_record(weights);
+    let mut optimizer = AdamWConfig::new().init();
+    let mut rates = CosineAnnealingLrSchedulerConfig::new(3e-3, schedule.steps)
+        .init()
+        .expect("the rate is in range");
+    let mut run = Run { name: N::NAME, losses: Vec::new(), seconds: Vec::new() };
+    let progress = Progress::new(run.name, schedule.steps);
+    for batch in corpus.batches(schedule.seed, device).take(schedule.steps) {
+        let start = Instant::now();
+        let loss = model.loss(batch);
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(rates.step(), model, gradients);
+        // Waits for all that the step has queued.
+        let loss = loss.into_scalar::<f32>();
+        let seconds = start.elapsed().as_secs_f64();
+        progress.step(loss, (BATCH * CONTEXT) as f64 / seconds);
+        run.losses.push(loss);
+        run.seconds.push(seconds);
+    }
+    run
+}

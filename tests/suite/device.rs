@@ -1,0 +1,80 @@
+//! The device under test: `BURN_FUSED_DEVICE` names it (cpu, vulkan, flex, cuda; cpu if unset).
+
+#[cfg(feature = "wgpu")]
+use burn::backend::{CubeDevice, WgpuDevice, wgpu::WgpuBackend};
+use burn::tensor::{DType, Device, Tensor};
+use std::{env, panic::catch_unwind, sync::OnceLock};
+
+pub fn name() -> String {
+    env::var("BURN_FUSED_DEVICE").unwrap_or_else(|_| "cpu".into())
+}
+
+/// Whether there is time for the whole product of sizes.
+pub fn is_fast() -> bool {
+    name() == "cuda"
+}
+
+/// The device, or `None` after saying why the calling test is skipped.
+pub fn open() -> Option<Device> {
+    static OPENED: OnceLock<Result<Device, String>> = OnceLock::new();
+    match OPENED.get_or_init(|| open_named(&name())) {
+        Ok(device) => Some(device.clone()),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+/// Opens a device by its name and runs something on it.
+pub fn open_named(name: &str) -> Result<Device, String> {
+    let built = |feature| format!("this build is without the feature `{feature}`");
+    let open: Option<fn() -> Device> = match name {
+        "cpu" => cpu(),
+        "vulkan" => vulkan(),
+        "flex" => flex(),
+        "cuda" => cuda(),
+        _ => panic!("BURN_FUSED_DEVICE must be cpu, vulkan, flex or cuda, found {name:?}"),
+    };
+    let open = open.ok_or_else(|| built(name))?;
+    let attempt = catch_unwind(|| {
+        let device = open();
+        Tensor::<1>::ones([1], &device).try_into_data().map(|_| device)
+    });
+    match attempt {
+        Ok(Ok(device)) => Ok(device),
+        Ok(Err(error)) => Err(format!("{name} does not run: {error}")),
+        Err(_) => Err(format!("{name} cannot be opened: its panic is above")),
+    }
+}
+
+/// The float types that `device` computes in, of those that Burn can hold on a host.
+pub fn dtypes(device: &Device) -> Vec<DType> {
+    let all = [DType::F32, DType::F16, DType::BF16, DType::F64];
+    let (supported, missing): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|dtype| device.supports_dtype(*dtype));
+    for dtype in missing {
+        println!("skipped: {} does not compute in {dtype:?}", name());
+    }
+    supported
+}
+
+macro_rules! constructor {
+    ($function:ident, $feature:literal, $open:expr) => {
+        fn $function() -> Option<fn() -> Device> {
+            #[cfg(feature = $feature)]
+            return Some(|| $open);
+            #[cfg(not(feature = $feature))]
+            return None;
+        }
+    };
+}
+
+constructor!(cpu, "cpu", Device::cpu());
+constructor!(flex, "flex", Device::flex());
+constructor!(cuda, "cuda", Device::cuda(0));
+constructor!(
+    vulkan,
+    "wgpu",
+    Device::new(CubeDevice::Wgpu(WgpuDevice::default().on(WgpuBackend::Vulkan)))
+);

@@ -1,0 +1,225 @@
+//! Every layout of every tensor gives what the oracle gives, and the bits of its dense copy.
+
+use crate::{
+    compare::{Report, Verdict, same_bits},
+    device,
+    layout::{LAYOUTS, Laid, Layout},
+    op::{Data, Op, Outcome, differentiate},
+    random::Random,
+    values::Values,
+};
+use burn::tensor::{DType, Device, Tensor};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+
+/// Inputs of three dimensions, each with a layout.
+struct Case {
+    x: Laid,
+    dy: Laid,
+    data: Data,
+}
+
+impl Case {
+    fn new<O: Op>(
+        (x, dy): (Layout, Layout),
+        shape: [usize; 3],
+        axes: usize,
+        types: (DType, Option<DType>),
+        random: &mut Random,
+    ) -> Self {
+        let (dtype, parameters) = types;
+        let data = Data::random::<O>(&shape, axes, dtype, parameters, random);
+        let x = Laid::random(x, shape, dtype, Random::normal, random);
+        let dy = Laid::random(dy, shape, dtype, Random::normal, random);
+        let data = Data { x: x.values.clone(), dy: dy.values.clone(), ..data };
+        Self { x, dy, data }
+    }
+
+    /// A run, and whether the sources that its tensors lie in are as they were.
+    fn run<O: Op>(&self, op: O, device: &Device) -> (Outcome, Vec<Verdict>) {
+        let [x, dy] = [&self.x, &self.dy].map(|laid| laid.tensors(device));
+        let outcome = match self.data.axes {
+            1 => differentiate::<O, 3, 1>(op, x.1, self.data.parameters(device), dy.1),
+            2 => differentiate::<O, 3, 2>(op, x.1, self.data.parameters(device), dy.1),
+            axes => panic!("no such axes in this test: {axes}"),
+        };
+        let untouched = |name, laid: &Laid, source: Tensor<3>| {
+            same_bits(name, &laid.source.tensor::<3>(device).into_data(), &source.into_data())
+        };
+        let verdicts =
+            vec![untouched("x's source", &self.x, x.0), untouched("dy's source", &self.dy, dy.0)];
+        (outcome, verdicts)
+    }
+
+    fn check<O: Op>(&self, op: O, device: &Device, report: &mut Report) {
+        let case = format!("x {:?}, dy {:?}", self.x.layout, self.dy.layout);
+        let (outcome, untouched) = self.run(op, device);
+        self.data.check(op, &outcome, report, &case);
+        report.add(&case, untouched);
+        report.add(&case, outcome.same_bits::<O>(&self.data.run(op, device)));
+    }
+}
+
+/// Each layout of the input, and each of the incoming gradient.
+pub fn inputs_and_gradients<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("inputs_and_gradients"), Report::default());
+    for dtype in device::dtypes(&device) {
+        for shape in [[4, 3, 64], [3, 5, 33], [2, 2, 3584]] {
+            for layout in LAYOUTS {
+                for pair in [(layout, Layout::Contiguous), (Layout::Contiguous, layout)] {
+                    let types = (dtype, Some(dtype));
+                    Case::new::<O>(pair, shape, 1, types, &mut random).check(
+                        op,
+                        &device,
+                        &mut report,
+                    );
+                }
+            }
+        }
+        for layout in LAYOUTS {
+            let (pair, types) = ((layout, layout), (dtype, None));
+            Case::new::<O>(pair, [4, 6, 64], 2, types, &mut random).check(op, &device, &mut report);
+        }
+    }
+    report.finish();
+}
+
+/// Each layout of the parameters, here of three dimensions.
+pub fn parameters<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    if O::PARAMETERS.is_empty() {
+        return println!("skipped: {} has no parameters", O::NAME);
+    }
+    let (mut random, mut report) = (Random::of("parameters"), Report::default());
+    for dtype in device::dtypes(&device) {
+        for layout in LAYOUTS {
+            let row = [4, 3, 64];
+            let mut data = Data::random::<O>(&[5, 4, 3, 64], 3, dtype, None, &mut random);
+            let draw = |random: &mut Random| 1.0 + 0.5 * random.normal();
+            let laid: Vec<_> = O::PARAMETERS
+                .iter()
+                .map(|_| Laid::random(layout, row, dtype, draw, &mut random))
+                .collect();
+            data.parameters = laid.iter().map(|laid| Some(laid.values.clone())).collect();
+            let (x, dy) = (data.x.tensor::<4>(&device), data.dy.tensor(&device));
+            let views = laid.iter().map(|laid| Some(laid.tensors(&device).1)).collect();
+            let outcome = differentiate::<O, 4, 3>(op, x, views, dy);
+            data.check(op, &outcome, &mut report, &format!("parameters {layout:?}"));
+        }
+    }
+    report.finish();
+}
+
+/// Gradients as the backward passes of Burn's own ops lay them.
+pub fn gradients_of_other_ops<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("gradients_of_other_ops"), Report::default());
+    let layouts = [
+        Layout::Permuted([1, 0, 2]),
+        Layout::Permuted([0, 2, 1]),
+        Layout::Slice { dim: 0, before: 1, after: 1 },
+        Layout::Slice { dim: 1, before: 1, after: 0 },
+        Layout::Slice { dim: 2, before: 64, after: 64 },
+        Layout::Step { dim: 2, step: 2 },
+    ];
+    for shape in [[4, 3, 64], [3, 5, 33]] {
+        for layout in layouts {
+            let (pair, types) = ((Layout::Contiguous, layout), (DType::F32, Some(DType::F32)));
+            let case = Case::new::<O>(pair, shape, 1, types, &mut random);
+            let x = case.data.x.tensor::<3>(&device).autodiff().require_grad();
+            let parameters: Vec<_> = case
+                .data
+                .parameters::<1>(&device)
+                .into_iter()
+                .map(|p| p.map(|p| p.autodiff().require_grad()))
+                .collect();
+            let y = op.forward(x.clone(), parameters.clone());
+            let whole = embed(layout, y.clone());
+            let gradient = case.dy.source.tensor::<3>(&device);
+            let gradients = crate::deliver::deliver(whole, gradient).backward();
+            let gradient = |p: &Option<Tensor<1>>| p.as_ref()?.grad(&gradients);
+            let outcome = Outcome {
+                dx: x.grad(&gradients).map(Tensor::into_data),
+                parameters: parameters.iter().map(|p| gradient(p).map(Tensor::into_data)).collect(),
+                y: y.into_data(),
+            };
+            case.data.check(op, &outcome, &mut report, &format!("dy by the op of {layout:?}"));
+        }
+    }
+    report.finish();
+}
+
+/// The tensor that has `y` in `layout`: the op whose gradient takes it from there.
+fn embed(layout: Layout, y: Tensor<3>) -> Tensor<3> {
+    let filled = |dim: usize, size: usize| {
+        let mut shape = y.dims();
+        shape[dim] = size;
+        Values::of(&shape, DType::F32, |_| 0.0).tensor::<3>(&y.device())
+    };
+    match layout {
+        Layout::Permuted(axes) => {
+            let inverse = [0, 1, 2].map(|i| axes.iter().position(|axis| *axis == i).unwrap());
+            y.permute(inverse.map(|axis| axis as isize))
+        }
+        Layout::Slice { dim, before, after } => {
+            let around = [(before, 0), (0, after)].map(|(before, after)| before + after);
+            let [front, back] = around.map(|size| filled(dim, size));
+            let parts = [(before, front), (1, y), (after, back)];
+            let parts = parts.into_iter().filter(|(size, _)| *size > 0);
+            Tensor::cat(parts.map(|(_, part)| part).collect(), dim)
+        }
+        Layout::Step { dim, step } => {
+            let mut slices = y.dims().map(|size| burn::tensor::Slice::from(0..size as isize));
+            slices[dim] = burn::tensor::Slice::new(0, None, step as isize);
+            filled(dim, y.dims()[dim] * step).slice_assign(slices, y)
+        }
+        layout => panic!("no op of Burn's has the gradient layout {layout:?}"),
+    }
+}
+
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let axes = Just([0, 1, 2]).prop_shuffle();
+    prop_oneof![
+        Just(Layout::Contiguous),
+        (0..3usize, 0..70usize, 0..70usize).prop_map(|(dim, before, after)| Layout::Slice {
+            dim,
+            before,
+            after
+        }),
+        (0..3usize, 2..4usize).prop_map(|(dim, step)| Layout::Step { dim, step }),
+        axes.prop_map(Layout::Permuted),
+        (0..3usize).prop_map(Layout::Expanded),
+        (1..9usize).prop_map(|step| Layout::Windows { step }),
+    ]
+}
+
+/// Whatever shapes, layouts and types come up.
+pub fn anything<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("anything");
+    let dtypes = device::dtypes(&device);
+    let dtype = proptest::sample::select(dtypes);
+    let strategy = (
+        [1..6usize, 1..8usize, 1..140usize],
+        1..3usize,
+        (any_layout(), any_layout()),
+        (dtype.clone(), proptest::option::of(dtype)),
+        any::<u64>(),
+    );
+    let seed = std::array::from_fn::<_, 4, _>(|_| random.next().to_le_bytes()).concat();
+    let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let result =
+        TestRunner::new_with_rng(config, rng).run(&strategy, |(shape, axes, pair, types, seed)| {
+            let mut report = Report::default();
+            let mut random = Random::from_seed(seed);
+            Case::new::<O>(pair, shape, axes, types, &mut random).check(op, &device, &mut report);
+            report.into_result().map_err(TestCaseError::fail)
+        });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}

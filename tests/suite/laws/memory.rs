@@ -1,0 +1,72 @@
+//! Outputs are written whole, whatever their memory held before, and inputs not at all.
+
+use crate::{
+    compare::{Report, same_bits},
+    device,
+    op::{Data, Op, differentiate},
+    random::Random,
+};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+/// Fills memory that the device will hand out again with NaN of every type.
+fn poison(device: &Device, sizes: &[usize]) {
+    let nan = f32::from_bits(u32::MAX);
+    let powers = (8..22).map(|power| 1 << power);
+    let buffers: Vec<_> = powers
+        .chain(sizes.iter().copied())
+        .flat_map(|bytes| [bytes.div_ceil(4).max(1); 4])
+        .map(|len| {
+            let data = TensorData::new(vec![nan; len], [len]);
+            Tensor::<1>::from_data(data, (device, DType::F32))
+        })
+        .collect();
+    device.sync().unwrap();
+    drop(buffers);
+}
+
+pub fn outputs_are_written_whole<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("outputs_are_written_whole"), Report::default());
+    for dtype in device::dtypes(&device) {
+        for shape in [[1, 4], [3, 33], [67, 129], [1025, 64], [2049, 257], [5, 8193]] {
+            let [rows, columns] = shape;
+            let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
+            let (x, dy) = (data.x.tensor::<2>(&device), data.dy.tensor(&device));
+            let parameters = data.parameters::<1>(&device);
+            poison(&device, &[rows * columns * dtype.size(), rows * 4, columns * dtype.size()]);
+            let outcome = differentiate(op, x, parameters, dy);
+            data.check(op, &outcome, &mut report, "in used memory");
+        }
+    }
+    report.finish();
+}
+
+/// Moved or kept, tracked or not: the same output, and what is kept stays as it was.
+pub fn inputs_are_left_alone<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("inputs_are_left_alone"), Report::default());
+    for dtype in device::dtypes(&device) {
+        for shape in [[3, 64], [37, 257], [2, 8193]] {
+            let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
+            let (x, dy) = (data.x.tensor::<2>(&device), data.dy.tensor::<2>(&device));
+            let parameters = data.parameters::<1>(&device);
+            let tracked = differentiate(op, x.clone(), parameters.clone(), dy.clone());
+            data.check(op, &tracked, &mut report, "tracked");
+
+            let kept = op.forward(x.clone(), parameters.clone()).into_data();
+            let moved = op.forward(data.x.tensor::<2>(&device), data.parameters::<1>(&device));
+            let mut verdicts = vec![
+                same_bits("y of a kept x", &tracked.y, &kept),
+                same_bits("y of a moved x", &tracked.y, &moved.into_data()),
+                same_bits("x", &data.x.tensor::<2>(&device).into_data(), &x.into_data()),
+                same_bits("dy", &data.dy.tensor::<2>(&device).into_data(), &dy.into_data()),
+            ];
+            let before = data.parameters::<1>(&device).into_iter().flatten();
+            for (before, after) in before.zip(parameters.into_iter().flatten()) {
+                verdicts.push(same_bits("parameter", &before.into_data(), &after.into_data()));
+            }
+            report.add(&data, verdicts);
+        }
+    }
+    report.finish();
+}

@@ -1,0 +1,4 @@
+use super::RmsNorm;
+use crate::laws::laws;
+
+laws!(RmsNorm::default());
