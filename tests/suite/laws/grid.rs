@@ -128,8 +128,8 @@ pub fn mixed_types<O: Op>(op: O) {
     let dtypes = device::dtypes(&grid.device);
     for &dtype in &dtypes {
         for &parameters in dtypes.iter().filter(|other| **other != dtype) {
-            for columns in [3, 64, 257, 1025, 8192] {
-                grid.check(&[37, columns], 1, dtype, Some(parameters));
+            for columns in [3, 64, 257, 1025, 2048, 8192, 16_384] {
+                grid.check(&[13, columns], 1, dtype, Some(parameters));
             }
         }
     }
