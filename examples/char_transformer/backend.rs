@@ -1,16 +1,19 @@
 use burn::tensor::{Device, Tensor};
 use clap::ValueEnum;
+use cubecl::config::{
+    CubeClRuntimeConfig, RuntimeConfig, autotune::AutotuneLevel, profiling::ProfilingLogLevel,
+};
 use std::{
     panic,
     sync::{Arc, Mutex},
 };
 
 /// The backends this build can train on.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Backend {
     /// CubeCL's CPU runtime: the kernels, compiled for this machine's cores
     Cpu,
-    /// Vulkan, or what else wgpu finds
+    /// The Vulkan device that wgpu picks
     #[cfg(any(feature = "wgpu", feature = "vulkan"))]
     Vulkan,
     /// The first NVIDIA GPU
@@ -22,22 +25,49 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The backend's device, once it has answered.
+    /// The backend's device, once it has answered. To be called once, before there are tensors.
     pub fn open(self) -> Result<Device, String> {
+        self.configure();
         // Devices open on first use, and panic where there is no driver or no hardware.
         let probe = move || {
             let device = self.device();
             Tensor::<1>::ones([1], &device).into_scalar::<f32>();
             device
         };
-        quietly(probe).map_err(|reason| format!("device {self:?} is not available: {reason}"))
+        quietly(probe).map_err(|reason| {
+            let name = self.to_possible_value().expect("no variant is skipped");
+            format!("device {} is not available: {reason}", name.get_name())
+        })
+    }
+
+    /// Settings for a run of minutes, on a machine that may have few cores.
+    fn configure(self) {
+        let mut config = CubeClRuntimeConfig::from_current_dir().override_from_env();
+        // Matrix products are tuned on one sample of each kernel, and not against the machine's
+        // peaks: to measure those takes longer than the training.
+        config.autotune.level = AutotuneLevel::Full;
+        config.autotune.bench.min_samples = 1;
+        config.autotune.bench.max_samples = 1;
+        if self == Self::Cpu {
+            // Kernels with barriers get a thread a unit. Where there are fewer cores, such a
+            // kernel takes seconds, and its threads, once there, hinder each other for good
+            // while they wait for queued kernels. So products are not fused with what follows
+            // them, which needs barriers, and a launch waits for the one before: it is profiled.
+            config.profiling.logger.level = ProfilingLogLevel::Basic;
+            #[cfg(feature = "fusion")]
+            burn_cubecl::fusion::remove("Matmul").expect("there are no tensors yet");
+        }
+        CubeClRuntimeConfig::set(config);
     }
 
     fn device(self) -> Device {
         match self {
             Self::Cpu => Device::cpu(),
             #[cfg(any(feature = "wgpu", feature = "vulkan"))]
-            Self::Vulkan => Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+            Self::Vulkan => {
+                use burn::backend::{WgpuBackend, WgpuDevice};
+                Device::new(WgpuDevice::default().on(WgpuBackend::Vulkan))
+            }
             #[cfg(feature = "cuda")]
             Self::Cuda => Device::cuda(0),
             #[cfg(feature = "flex")]
@@ -46,15 +76,17 @@ impl Backend {
     }
 }
 
-/// Runs `function`; where it panics, on whatever thread, returns the first panic's message in
-/// place of printing it.
+/// Runs `function`; where it panics, on whatever thread, returns the beginning of the first
+/// panic's message in place of printing it.
 fn quietly<T>(function: impl FnOnce() -> T + panic::UnwindSafe) -> Result<T, String> {
     let first = Arc::new(Mutex::new(None));
     let seen = first.clone();
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        let message = info.payload_as_str().unwrap_or("it panicked").to_owned();
-        seen.lock().unwrap().get_or_insert(message);
+        let message = info.payload_as_str().unwrap_or_default().lines().next().unwrap_or_default();
+        let end = message.char_indices().nth(120).map_or(message.len(), |(index, _)| index);
+        let more = if end < message.len() { "…" } else { "" };
+        seen.lock().unwrap().get_or_insert(format!("{}{more}", &message[..end]));
     }));
     let result = panic::catch_unwind(function);
     panic::set_hook(hook);

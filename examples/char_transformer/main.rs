@@ -12,7 +12,11 @@ use backend::Backend;
 use burn::module::Module;
 use clap::Parser;
 use model::Transformer;
-use std::{fs::File, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 use text::Corpus;
 use train::{Schedule, train};
 
@@ -53,10 +57,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let corpus = Corpus::load(args.text.as_deref())?;
-    // Now rather than after minutes of training, should it fail.
-    File::create(&args.plot)
-        .map_err(|error| format!("cannot write {}: {error}", args.plot.display()))?;
     let device = args.device.open()?.autodiff();
+    // Now rather than after minutes of training, should it fail.
+    fs::create_dir_all(args.plot.parent().unwrap_or(Path::new("")))
+        .and_then(|()| fs::File::create(&args.plot))
+        .map_err(|error| format!("cannot write {}: {error}", args.plot.display()))?;
 
     device.seed(args.seed);
     let initial = Transformer::<burn::nn::RmsNorm>::new(corpus.vocabulary(), &device);

@@ -173,7 +173,7 @@ fn rows(tensor: CubeTensor, axes: usize, width: usize) -> Matrix {
     if rows.is_empty() {
         rows.push((1, 0));
     }
-    let len = tensor.handle.size() as usize / tensor.dtype.size();
+    let len = tensor.handle.size_in_used() as usize / tensor.dtype.size();
     Matrix { handle: tensor.handle, len, rows }
 }
 

@@ -51,7 +51,10 @@ pub fn rms_norm<const D: usize, const K: usize>(
     gamma: Option<Tensor<K>>,
     epsilon: f64,
 ) -> Tensor<D> {
-    try_rms_norm(x, gamma, epsilon).unwrap_or_else(|error| panic!("{error}"))
+    match try_rms_norm(x, gamma, epsilon) {
+        Ok(y) => y,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// [`rms_norm`], with an error in place of a panic.
@@ -75,7 +78,7 @@ pub fn try_rms_norm<const D: usize, const K: usize>(
 ///
 /// # Errors
 ///
-/// Those of [`try_rms_norm`].
+/// Those of [`try_rms_norm`], save epsilon's.
 ///
 /// # Example
 ///

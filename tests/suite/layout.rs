@@ -1,6 +1,9 @@
 //! Ways for a tensor to lie in memory.
 
-use crate::{random::Random, values::Values};
+use crate::{
+    random::Random,
+    values::{Values, round},
+};
 use burn::tensor::{DType, Device, Slice, Tensor};
 
 /// How a tensor of three dimensions lies in another one, its source.
@@ -141,7 +144,7 @@ impl Laid {
         let positions = layout.positions(shape);
         let mut source = Values::of(&layout.strided(shape).source, dtype, |_| f64::NAN);
         for &position in &positions {
-            source.data[position] = crate::values::round(draw(random), dtype);
+            source.data[position] = round(draw(random), dtype);
         }
         let data = positions.iter().map(|position| source.data[*position]).collect();
         Self { layout, values: Values::new(&shape, dtype, data), source }

@@ -18,8 +18,10 @@ pub const COLUMNS: [usize; 22] = [
 /// Row counts: none, fewer than any grid, odd, past 2¹⁶.
 pub const ROWS: [usize; 9] = [0, 1, 2, 3, 31, 257, 1025, 57_345, 70_000];
 
-/// Elements in one case where the device is not a fast one.
-const MODEST: usize = 1 << 20;
+/// The most elements of a case.
+fn limit() -> usize {
+    if device::is_fast() { 1 << 25 } else { 1 << 20 }
+}
 
 /// Runs and checks random inputs of each shape.
 struct Grid<O> {
@@ -65,13 +67,13 @@ pub fn every_row_length<O: Op>(op: O) {
     grid.report.finish();
 }
 
-/// Every row count, in rows short enough for the time there is.
+/// Every row count, with some lengths.
 pub fn every_row_count<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "every_row_count") else { return };
     for dtype in device::dtypes(&grid.device) {
         for rows in ROWS {
             for columns in [1, 33, 64, 257, 1024] {
-                if rows * columns <= MODEST || device::is_fast() {
+                if rows * columns <= limit() {
                     grid.check(&[rows, columns], 1, dtype, Some(dtype));
                 }
             }
@@ -80,14 +82,13 @@ pub fn every_row_count<O: Op>(op: O) {
     grid.report.finish();
 }
 
-/// The whole product of lengths and counts, on a fast device; each length with one count else.
+/// The product of lengths and counts: whole on a fast device, half of it elsewhere.
 pub fn lengths_and_counts<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "lengths_and_counts") else { return };
-    let limit = if device::is_fast() { 1 << 26 } else { MODEST };
     for (i, columns) in COLUMNS.into_iter().enumerate() {
         for (j, rows) in ROWS.into_iter().enumerate() {
             let chosen = device::is_fast() || (i + j) % 2 == 0;
-            if chosen && rows * columns <= limit {
+            if chosen && rows * columns <= limit() {
                 grid.check(&[rows, columns], 1, DType::F32, Some(DType::F32));
             }
         }

@@ -1,8 +1,11 @@
 //! More elements than 32 bits count.
 
 use crate::{
+    compare::{Kind, Report, compare},
+    deliver::deliver,
     device,
     op::{Data, Op},
+    oracle::Exact,
     random::Random,
     values::{Values, exact},
 };
@@ -32,21 +35,19 @@ pub fn past_32_bits_of_elements<O: Op>(op: O) {
         println!("skipped: {} is too slow for 2^32 elements", device::name());
         2
     };
-    let types = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };
-    let data = Data::random::<O>(&[PATTERN, COLUMNS], 1, types, Some(DType::F32), &mut random);
+    let dtype = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };
+    let data = Data::random::<O>(&[PATTERN, COLUMNS], 1, dtype, Some(DType::F32), &mut random);
     let pattern = data.run(op, &device);
     let rows = times * PATTERN;
     let repeated = |values: &Values| {
-        let pattern = values.tensor::<3>(&device);
-        pattern.expand([times, PATTERN, COLUMNS]).autodiff().require_grad()
+        let block = values.clone().reshaped(&[1, PATTERN, COLUMNS]).tensor::<3>(&device);
+        block.expand([times, PATTERN, COLUMNS])
     };
-    let [mut x, mut dy] = [data.x.clone(), data.dy.clone()];
-    for values in [&mut x, &mut dy] {
-        values.shape.insert(0, 1);
-    }
-    let (x, dy) = (repeated(&x), repeated(&dy).inner());
-    let y = op.forward(x.clone(), data.parameters::<1>(&device));
-    let gradients = crate::deliver::deliver(y.clone(), dy).backward();
+    let (x, dy) = (repeated(&data.x).autodiff().require_grad(), repeated(&data.dy));
+    let parameters = data.parameters::<1>(&device).into_iter().flatten();
+    let parameters: Vec<_> = parameters.map(|p| Some(p.autodiff().require_grad())).collect();
+    let y = op.forward(x.clone(), parameters.clone());
+    let gradients = deliver(y.clone(), dy).backward();
     let dx = x.grad(&gradients).expect("x is tracked");
     for (name, whole, pattern) in
         [("y", y.inner(), &pattern.y), ("dx", dx, pattern.dx.as_ref().expect("x is tracked"))]
@@ -59,4 +60,24 @@ pub fn past_32_bits_of_elements<O: Op>(op: O) {
             assert_eq!(exact(&found.into_data()), expected, "{name}: row {row} of {rows}");
         }
     }
+    let mut report = Report::default();
+    for (name, (p, exact)) in
+        O::PARAMETERS.iter().zip(parameters.iter().flatten().zip(data.expected(op).parameters))
+    {
+        let found = p.grad(&gradients).expect("it is tracked").into_data();
+        let exact = repeated_sums(exact, times as f64);
+        report.add(O::NAME, [compare(name, Kind::RowSum, &exact, &found, DType::F32)]);
+    }
+    if !O::PARAMETERS.is_empty() {
+        report.finish();
+    }
+}
+
+/// Sums over rows of which each comes so many times.
+fn repeated_sums(mut once: Exact, times: f64) -> Exact {
+    for (value, scale) in once.values.iter_mut().zip(&mut once.scales) {
+        *value *= times;
+        *scale = value.abs().max(*scale * times.sqrt());
+    }
+    once
 }

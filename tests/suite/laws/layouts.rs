@@ -2,13 +2,14 @@
 
 use crate::{
     compare::{Report, Verdict, same_bits},
+    deliver::deliver,
     device,
     layout::{LAYOUTS, Laid, Layout},
     op::{Data, Op, Outcome, differentiate},
     random::Random,
     values::Values,
 };
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Slice, Tensor};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -139,7 +140,7 @@ pub fn gradients_of_other_ops<O: Op>(op: O) {
             let y = op.forward(x.clone(), parameters.clone());
             let whole = embed(layout, y.clone());
             let gradient = case.dy.source.tensor::<3>(&device);
-            let gradients = crate::deliver::deliver(whole, gradient).backward();
+            let gradients = deliver(whole, gradient).backward();
             let gradient = |p: &Option<Tensor<1>>| p.as_ref()?.grad(&gradients);
             let outcome = Outcome {
                 dx: x.grad(&gradients).map(Tensor::into_data),
@@ -172,8 +173,8 @@ fn embed(layout: Layout, y: Tensor<3>) -> Tensor<3> {
             Tensor::cat(parts.map(|(_, part)| part).collect(), dim)
         }
         Layout::Step { dim, step } => {
-            let mut slices = y.dims().map(|size| burn::tensor::Slice::from(0..size as isize));
-            slices[dim] = burn::tensor::Slice::new(0, None, step as isize);
+            let mut slices = y.dims().map(|size| Slice::from(0..size as isize));
+            slices[dim] = Slice::new(0, None, step as isize);
             filled(dim, y.dims()[dim] * step).slice_assign(slices, y)
         }
         layout => panic!("no op of Burn's has the gradient layout {layout:?}"),

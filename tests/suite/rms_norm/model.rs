@@ -1,8 +1,9 @@
 //! A model trained with this crate's module goes as it goes with `burn::nn`'s.
 
 use crate::{
+    deliver::deliver,
     device,
-    random::Random,
+    random::{Random, seed},
     values::{Values, exact},
 };
 use burn::{
@@ -103,7 +104,7 @@ fn train<N: Norm>(mut model: Model<N>, x: &Values, target: &Values, device: &Dev
         losses.push(errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64);
         // The gradient of half the squared error is the error. It is summed here, in f64, and not
         // on the device: Burn's sum may take another order, or none, on each run.
-        let gradients = crate::deliver::deliver(error.clone(), error.inner()).backward();
+        let gradients = deliver(error.clone(), error.inner()).backward();
         let gradients = GradientsParams::from_grads(gradients, &model);
         model = optimizer.step(1e-4, model, gradients);
     }
@@ -129,6 +130,7 @@ fn losses_follow_burns() {
     let shape = [4, 8, WIDTH];
     let [x, target] = [(); 2].map(|()| Values::normal(&shape, DType::F32, &mut random));
     let Some(home) = home(&device) else { return };
+    home.seed(random.next());
     let (home, away) = (home.autodiff(), device.autodiff());
     let burns = Model::<nn::RmsNorm>::new(&home, &home);
     let own = Model::<fused::RmsNorm>::new(&home, &away).load_record(burns.clone().into_record());
@@ -144,7 +146,7 @@ fn losses_follow_burns() {
             difference <= 1e-6 * (step + 1) as f64,
             "step {step}: the losses are {expected} and {found}, {difference:e} apart; \
              BURN_FUSED_SEED={}",
-            crate::random::seed()
+            seed()
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     device,
     op::{Data, Outcome},
     random::Random,
-    values::{Values, exact},
+    values::{Values, exact, round},
 };
 use burn::tensor::{DType, Device};
 
@@ -145,7 +145,7 @@ fn squares_past_the_range_give_zeros() {
         // The first row stays as it is: its neighbours are no matter to it.
         let columns = shape[1];
         for (i, x) in data.x.data.iter_mut().enumerate().skip(columns) {
-            *x = crate::values::round(if i.is_multiple_of(2) { size } else { -size }, dtype);
+            *x = round(if i.is_multiple_of(2) { size } else { -size }, dtype);
         }
         let outcome = data.run(op, &numbers.device);
         let alone = data.rows(&[0]).run(op, &numbers.device);
