@@ -2,7 +2,7 @@
 //!
 //! What decides the order of a sum across rows, [`groups`], takes shape and type alone.
 
-use cubecl::{client::Client, features::Plane};
+use cubecl::{client::Client, features::Plane, prelude::AddressType};
 
 /// What a plan needs to know of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +199,12 @@ impl ColumnPlan {
     }
 }
 
+/// The index type for `len` elements, with room for what kernels compute past the end before they
+/// compare: the next row of a group, the next chunk of a row, the rows of surplus cubes.
+pub(crate) fn address(len: usize) -> AddressType {
+    AddressType::from_len(len.saturating_add(1 << 23))
+}
+
 /// `count` cubes as a grid within the device's limit, a little more where it has to be.
 pub(crate) fn grid(count: usize, limit: u32) -> (u32, u32) {
     let x = count.min(limit as usize);
@@ -289,6 +295,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn indices_have_room_past_the_end() {
+        assert_eq!(address(1 << 31), AddressType::U32);
+        assert_eq!(address(u32::MAX as usize - 132 * 8192), AddressType::U64);
     }
 
     #[test]

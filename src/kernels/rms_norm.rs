@@ -3,7 +3,7 @@
 
 use super::{
     column_sum::column_sum,
-    plan::{Blueprint, Hardware, Pass, grid, groups},
+    plan::{Blueprint, Hardware, Pass, address, grid, groups},
     row::{Matrix, Rows, RunningSum, bounded, elements_sum, load, store, team_position, team_sum},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -43,7 +43,7 @@ impl Forward {
         let size = self.types.x.size();
         let blueprint = Blueprint::new(Pass::Forward, vectors, width, size, hardware);
         let len = rows * columns;
-        let address = AddressType::from_len(len.max(self.x.len));
+        let address_type = address(len.max(self.x.len));
         let limit = client.properties().hardware.max_cube_count.0;
         let (count_x, count_y) = grid(rows.div_ceil(blueprint.teams), limit);
         let (x, x_rows) = self.x.args(width);
@@ -54,7 +54,7 @@ impl Forward {
                 client,
                 CubeCount::Static(count_x, count_y, 1),
                 CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
-                address,
+                address_type,
                 width,
                 x,
                 self.gamma.map(|gamma| buffer(gamma, columns)).into(),
@@ -205,7 +205,7 @@ impl Backward {
             .is_some()
             .then(|| client.empty(groups * columns * self.types.accumulator.size()));
         let len = rows * columns;
-        let address = AddressType::from_len(len.max(self.x.len).max(self.dy.len));
+        let address_type = address(len.max(self.x.len).max(self.dy.len));
         let limit = client.properties().hardware.max_cube_count.0;
         let (count_x, count_y) = grid(groups.div_ceil(blueprint.teams), limit);
         let (x, x_rows) = self.x.args(width);
@@ -217,7 +217,7 @@ impl Backward {
                 client,
                 CubeCount::Static(count_x, count_y, 1),
                 CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
-                address,
+                address_type,
                 width,
                 x,
                 self.gamma.map(|gamma| buffer(gamma, columns)).into(),
