@@ -77,8 +77,8 @@ fn limits(pass: Pass, size: usize, hardware: Hardware) -> (usize, usize, usize) 
         // with 1,024 of half the registers, 4,096×8,192 takes 65 µs in place of 60.
         (Pass::Backward, 0..=2) => (units(512), 8, 32),
         (Pass::Backward, 4) => (units(512), 32, 32),
-        // Well within the registers: 16-bit values that are spilled beside f64 come back as NaN
-        // (CubeCL 0.11.3, seen on an H200).
+        // Well within the registers: with more, a 16-bit gamma beside f64 gave NaN on an H200 (CubeCL
+        // 0.11.3). The cause was not found; spilled registers are suspected.
         (Pass::Backward, _) => (units(256), 8, 8),
     }
 }

@@ -26,8 +26,8 @@ const OP: &str = "rms_norm";
 /// # Element types
 ///
 /// f16, bf16, flex32, f32 and f64. The output has the type of `x`; `gamma` may have another. Sums,
-/// `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is rounded once. An
-/// f32 row whose sum of squares exceeds the type's range (values near 1e19) gives zeros.
+/// `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is rounded once. A
+/// row whose sum of squares exceeds that range (values near 1e19 in f32 and bf16) gives zeros.
 ///
 /// # Panics
 ///
