@@ -1,3 +1,4 @@
 //! The ops on Burn's autodiff graph: what each step saves, and which gradients it asks for.
 
-mod rms_norm;
+mod norm;
+mod softmax;

@@ -29,6 +29,16 @@ pub enum FusedError {
         /// The rank given.
         found: usize,
     },
+    /// A dimension that the input does not have.
+    #[error("{op}: `dim` must be from -{rank} to {rank} - 1, found {found}")]
+    Dim {
+        /// The function called.
+        op: &'static str,
+        /// The input's rank.
+        rank: usize,
+        /// The dimension given.
+        found: isize,
+    },
     /// The rows to normalise have no elements.
     #[error(
         "{op}: `{argument}` must have at least one element in a row, found the shape {found:?}"
@@ -48,6 +58,18 @@ pub enum FusedError {
         op: &'static str,
         /// The argument at fault.
         argument: &'static str,
+        /// The element type given.
+        found: DType,
+    },
+    /// The argument's device does not compute in its element type, or has no exponential in it.
+    #[error("{op}: `{argument}` is {found:?}, in which {device} does not compute this")]
+    Unsupported {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// Its device.
+        device: String,
         /// The element type given.
         found: DType,
     },

@@ -12,4 +12,8 @@ pub mod nn;
 pub mod ops;
 
 pub use error::FusedError;
-pub use ops::{rms_norm, rms_norm_execution, try_rms_norm};
+pub use ops::{
+    layer_norm, layer_norm_execution, log_softmax, log_softmax_execution, rms_norm,
+    rms_norm_execution, softmax, softmax_execution, try_layer_norm, try_log_softmax, try_rms_norm,
+    try_softmax,
+};

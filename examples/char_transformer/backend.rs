@@ -19,7 +19,7 @@ pub enum Backend {
     /// The first NVIDIA GPU
     #[cfg(feature = "cuda")]
     Cuda,
-    /// Burn's CPU backend without kernels: the norm runs as composed tensor operations
+    /// Burn's CPU backend without kernels: composed tensor operations
     #[cfg(feature = "flex")]
     Flex,
 }

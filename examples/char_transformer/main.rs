@@ -1,26 +1,29 @@
-//! Trains a small character transformer with `burn_fused::nn::RmsNorm`, then the same model from
-//! the same weights on the same batches with `burn::nn::RmsNorm`, and compares the two runs.
+//! Trains a small character transformer with the norm and the softmax of burn-fused, then the same
+//! model from the same weights on the same batches with those of Burn, and compares the two runs.
 
+mod attention;
 mod backend;
 mod model;
+mod norm;
 mod progress;
 mod report;
 mod text;
 mod train;
 
 use backend::Backend;
-use burn::module::Module;
+use burn::{module::Module, tensor::Device};
 use clap::Parser;
 use model::Transformer;
+use norm::{Kind, Norm};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 use text::Corpus;
-use train::{Schedule, train};
+use train::{Run, Schedule, train};
 
-/// Trains a character transformer twice: with the RMSNorm of burn-fused, and with that of Burn.
+/// Trains a character transformer twice: with norm and softmax of burn-fused, and with those of Burn.
 #[derive(Parser)]
 #[command(name = "char_transformer")]
 struct Args {
@@ -31,6 +34,10 @@ struct Args {
     /// Where to train
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     device: Backend,
+
+    /// The norm before each layer
+    #[arg(long, value_enum, default_value_t = Kind::Rms)]
+    norm: Kind,
 
     /// Training steps of each run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
@@ -63,18 +70,33 @@ fn run(args: &Args) -> Result<(), String> {
         .and_then(|()| fs::File::create(&args.plot))
         .map_err(|error| format!("cannot write {}: {error}", args.plot.display()))?;
 
-    device.seed(args.seed);
-    let initial = Transformer::<burn::nn::RmsNorm>::new(corpus.vocabulary(), &device);
-    println!("{}", report::introduction(&corpus, initial.num_params()));
-    // A record of one model loads into the other: names and shapes are the same.
-    let weights = initial.into_record();
     let schedule = Schedule { steps: args.steps as usize, seed: args.seed };
-    let fused = train::<burn_fused::nn::RmsNorm>(weights.clone(), &corpus, &device, schedule);
-    let stock = train::<burn::nn::RmsNorm>(weights, &corpus, &device, schedule);
+    let compare = match args.norm {
+        Kind::Rms => compare::<burn_fused::nn::RmsNorm, burn::nn::RmsNorm>,
+        Kind::Layer => compare::<burn_fused::nn::LayerNorm, burn::nn::LayerNorm>,
+    };
+    let runs = compare(&corpus, &device, schedule);
 
-    println!("\n{}", report::table([&fused, &stock]));
-    println!("path of {}: {}", fused.name, report::execution(&device)?);
-    report::plot(&args.plot, [&fused, &stock])?;
+    println!("\n{}", report::table(&runs));
+    println!("{}", report::execution(args.norm, &device)?);
+    report::plot(&args.plot, args.norm, &runs)?;
     println!("loss curves: {}", args.plot.display());
     Ok(())
+}
+
+/// Trains with the layers of either crate, from the same weights on the same batches.
+fn compare<Fused: Norm, Stock: Norm>(
+    corpus: &Corpus,
+    device: &Device,
+    schedule: Schedule,
+) -> [Run; 2] {
+    device.seed(schedule.seed);
+    let initial = Transformer::<Stock>::new(corpus.vocabulary(), device);
+    println!("{}", report::introduction(corpus, initial.num_params()));
+    // A record of one model loads into the other: names and shapes are the same.
+    let weights = initial.into_record();
+    [
+        train::<Fused>(weights.clone(), corpus, device, schedule),
+        train::<Stock>(weights, corpus, device, schedule),
+    ]
 }

@@ -1,12 +1,9 @@
-use crate::text::Batch;
+use crate::{attention::Attention, norm::Norm, text::Batch};
 use burn::{
-    module::{Module, ModuleDisplay},
+    module::Module,
     nn::{
         Embedding, EmbeddingConfig, Linear, LinearConfig, PositionalEncoding,
         PositionalEncodingConfig,
-        attention::{
-            MhaInput, MultiHeadAttention, MultiHeadAttentionConfig, generate_autoregressive_mask,
-        },
         loss::CrossEntropyLossConfig,
         transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig},
     },
@@ -17,39 +14,8 @@ use burn::{
 pub const CONTEXT: usize = 64;
 /// Size of the vectors that are normalised.
 pub const D_MODEL: usize = 64;
-const HEADS: usize = 4;
+pub const HEADS: usize = 4;
 const LAYERS: usize = 2;
-
-/// RMSNorm as the transformer uses it, so that one model serves for both crates. A model that
-/// need not compare them names `RmsNorm` and has no use for this trait.
-pub trait Norm: Module + ModuleDisplay {
-    const NAME: &str;
-    fn new(d_model: usize, device: &Device) -> Self;
-    fn forward(&self, x: Tensor<3>) -> Tensor<3>;
-}
-
-macro_rules! norm_of {
-    ($package:ident) => {
-        const _: () = {
-            // The line that changes.
-            use $package::nn::{RmsNorm, RmsNormConfig};
-
-            impl Norm for RmsNorm {
-                const NAME: &str = concat!(stringify!($package), "::nn::RmsNorm");
-
-                fn new(d_model: usize, device: &Device) -> Self {
-                    RmsNormConfig::new(d_model).init(device)
-                }
-
-                fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-                    RmsNorm::forward(self, x)
-                }
-            }
-        };
-    };
-}
-norm_of!(burn_fused);
-norm_of!(burn);
 
 /// A transformer that predicts the next character at each place of a text.
 #[derive(Module, Debug)]
@@ -65,7 +31,7 @@ pub struct Transformer<N: Module + Norm> {
 #[derive(Module, Debug)]
 struct Block<N: Module + Norm> {
     attention_norm: N,
-    attention: MultiHeadAttention,
+    attention: Attention,
     feed_forward_norm: N,
     feed_forward: PositionWiseFeedForward,
 }
@@ -94,8 +60,9 @@ impl<N: Norm> Transformer<N> {
     }
 
     fn forward(&self, inputs: Tensor<2, Int>) -> Tensor<3> {
-        let [batch, length] = inputs.dims();
-        let mask = generate_autoregressive_mask(batch, length, &inputs.device());
+        let [_, length] = inputs.dims();
+        // True above the diagonal, where the characters to come are.
+        let mask = Tensor::tril_mask([length, length], 0, &inputs.device());
         let mut x = self.places.forward(self.characters.forward(inputs));
         for block in &self.blocks {
             x = block.forward(x, mask.clone());
@@ -108,7 +75,7 @@ impl<N: Norm> Block<N> {
     fn new(device: &Device) -> Self {
         Self {
             attention_norm: N::new(D_MODEL, device),
-            attention: MultiHeadAttentionConfig::new(D_MODEL, HEADS).with_dropout(0.0).init(device),
+            attention: Attention::new(D_MODEL, HEADS, device),
             feed_forward_norm: N::new(D_MODEL, device),
             feed_forward: PositionWiseFeedForwardConfig::new(D_MODEL, 4 * D_MODEL)
                 .with_dropout(0.0)
@@ -116,9 +83,9 @@ impl<N: Norm> Block<N> {
         }
     }
 
-    fn forward(&self, x: Tensor<3>, mask: Tensor<3, Bool>) -> Tensor<3> {
+    fn forward(&self, x: Tensor<3>, mask: Tensor<2, Bool>) -> Tensor<3> {
         let normed = self.attention_norm.forward(x.clone());
-        let x = x + self.attention.forward(MhaInput::self_attn(normed).mask_attn(mask)).context;
+        let x = x + self.attention.forward(normed, mask, N::softmax);
         let normed = self.feed_forward_norm.forward(x.clone());
         x + self.feed_forward.forward(normed)
     }

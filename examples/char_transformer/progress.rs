@@ -8,7 +8,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(name: &'static str, steps: usize) -> Self {
-        let style = ProgressStyle::with_template("{prefix:24} {bar:30} {pos}/{len}  {msg}")
+        let style = ProgressStyle::with_template("{prefix:10} {bar:30} {pos}/{len}  {msg}")
             .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stdout())
             .with_style(style)
@@ -22,7 +22,7 @@ impl Progress {
         self.bar.inc(1);
         let (done, steps) = (self.bar.position(), self.bar.length().unwrap_or_default());
         if self.bar.is_hidden() && (done == 1 || done * 10 / steps > (done - 1) * 10 / steps) {
-            println!("{:24} {done}/{steps}  {}", self.name, self.bar.message());
+            println!("{:10} {done}/{steps}  {}", self.name, self.bar.message());
         }
     }
 }

@@ -1,9 +1,13 @@
 use crate::{
-    model::{CONTEXT, D_MODEL},
+    model::{CONTEXT, D_MODEL, HEADS},
+    norm::Kind,
     text::{BATCH, Corpus},
     train::Run,
 };
 use burn::tensor::{Device, Tensor};
+use burn_fused::{
+    FusedError, layer_norm_execution, ops::Execution, rms_norm_execution, softmax_execution,
+};
 use plotters::prelude::*;
 use std::{error::Error, path::Path};
 
@@ -20,25 +24,34 @@ pub fn introduction(corpus: &Corpus, parameters: usize) -> String {
     )
 }
 
-/// Which path burn-fused takes for the model's norms on `device`.
-pub fn execution(device: &Device) -> Result<String, String> {
+/// Which paths burn-fused takes on `device` for the model's norms and for its softmax.
+pub fn execution(norm: Kind, device: &Device) -> Result<String, String> {
     let x = Tensor::<3>::zeros([BATCH, CONTEXT, D_MODEL], device);
-    let gamma = Tensor::<1>::ones([D_MODEL], device);
-    let execution =
-        burn_fused::rms_norm_execution(&x, Some(&gamma)).map_err(|error| error.to_string())?;
-    let bits = if execution.deterministic { "deterministic" } else { "not promised deterministic" };
-    Ok(format!("{}, {:?} sums, {bits}", execution.path, execution.accumulator))
+    let scores = Tensor::<4>::zeros([BATCH, HEADS, CONTEXT, CONTEXT], device);
+    let parameter = Tensor::<1>::ones([D_MODEL], device);
+    let norm_path = match norm {
+        Kind::Rms => rms_norm_execution(&x, Some(&parameter)),
+        Kind::Layer => layer_norm_execution(&x, Some(&parameter), Some(&parameter)),
+    };
+    let line = |op: &str, execution: Result<Execution, FusedError>| {
+        let Execution { path, accumulator, deterministic, .. } =
+            execution.map_err(|error| error.to_string())?;
+        let bits = if deterministic { "deterministic" } else { "not promised deterministic" };
+        Ok::<_, String>(format!("{op} of burn_fused: {path}, {accumulator:?} sums, {bits}"))
+    };
+    let softmax_path = softmax_execution(&scores, 3);
+    Ok(format!("{}\n{}", line(norm.name(), norm_path)?, line("softmax", softmax_path)?))
 }
 
 /// Both runs side by side, and how far their losses are apart.
-pub fn table(runs: [&Run; 2]) -> String {
+pub fn table(runs: &[Run; 2]) -> String {
     let row = |label: &str, cell: &dyn Fn(&Run) -> String| {
-        let [left, right] = runs.map(cell);
-        format!("{label:<24}{left:>26}{right:>20}\n")
+        let [left, right] = runs.each_ref().map(cell);
+        format!("{label:<16}{left:>14}{right:>14}\n")
     };
     let losses = runs[0].losses.iter().zip(&runs[1].losses);
     let apart = losses.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max);
-    row("", &|run| run.name.to_owned())
+    row("", &|run| run.package.to_owned())
         + &row("final loss", &|run| format!("{:.4}", final_loss(run)))
         + &row("time a step", &|run| format!("{:.1} ms", 1e3 * step_seconds(run)))
         + &row("tokens/s", &|run| format!("{:.0}", (BATCH * CONTEXT) as f64 / step_seconds(run)))
@@ -58,17 +71,19 @@ fn step_seconds(run: &Run) -> f64 {
 }
 
 /// Draws both loss curves into an SVG file.
-pub fn plot(path: &Path, runs: [&Run; 2]) -> Result<(), String> {
-    draw(path, runs).map_err(|error| format!("cannot write {}: {error}", path.display()))
+pub fn plot(path: &Path, norm: Kind, runs: &[Run; 2]) -> Result<(), String> {
+    draw(path, norm, runs).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn draw(path: &Path, runs: [&Run; 2]) -> Result<(), Box<dyn Error>> {
+fn draw(path: &Path, norm: Kind, runs: &[Run; 2]) -> Result<(), Box<dyn Error>> {
     let losses = || runs.iter().flat_map(|run| run.losses.iter().copied());
     let (low, high) = (losses().fold(f32::MAX, f32::min), losses().fold(f32::MIN, f32::max));
+    let caption =
+        format!("A character transformer with {} and softmax of either crate", norm.name());
     let area = SVGBackend::new(path, (900, 560)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("A character transformer with either RMSNorm", ("sans-serif", 22))
+        .caption(caption, ("sans-serif", 22))
         .margin(16)
         .x_label_area_size(48)
         .y_label_area_size(64)
@@ -84,11 +99,11 @@ fn draw(path: &Path, runs: [&Run; 2]) -> Result<(), Box<dyn Error>> {
         .draw()?;
     // Where the curves coincide, the thin one shows on the broad one.
     let styles = [RGBColor(20, 60, 140).stroke_width(2), RGBColor(245, 170, 80).stroke_width(7)];
-    for (run, style) in runs.into_iter().zip(styles).rev() {
+    for (run, style) in runs.iter().zip(styles).rev() {
         let points = run.losses.iter().copied().enumerate();
         chart
             .draw_series(LineSeries::new(points, style))?
-            .label(run.name)
+            .label(run.package)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], style));
     }
     chart

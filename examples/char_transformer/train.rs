@@ -1,5 +1,6 @@
 use crate::{
-    model::{CONTEXT, Norm, Transformer},
+    model::{CONTEXT, Transformer},
+    norm::Norm,
     progress::Progress,
     text::{BATCH, Corpus},
 };
@@ -15,13 +16,14 @@ use std::time::Instant;
 #[derive(Clone, Copy)]
 pub struct Schedule {
     pub steps: usize,
-    /// Seed of the batches.
+    /// Seed of the initial weights and of the batches.
     pub seed: u64,
 }
 
 /// What a training left behind, step by step.
 pub struct Run {
-    pub name: &'static str,
+    /// The crate that the norm and softmax are from.
+    pub package: &'static str,
     pub losses: Vec<f32>,
     pub seconds: Vec<f64>,
 }
@@ -38,8 +40,8 @@ pub fn train<N: Norm>(
     let mut rates = CosineAnnealingLrSchedulerConfig::new(3e-3, schedule.steps)
         .init()
         .expect("the rate is in range");
-    let mut run = Run { name: N::NAME, losses: Vec::new(), seconds: Vec::new() };
-    let progress = Progress::new(run.name, schedule.steps);
+    let mut run = Run { package: N::PACKAGE, losses: Vec::new(), seconds: Vec::new() };
+    let progress = Progress::new(run.package, schedule.steps);
     for batch in corpus.batches(schedule.seed, device).take(schedule.steps) {
         let start = Instant::now();
         let loss = model.loss(batch);

@@ -4,15 +4,24 @@
 mod cubecl;
 
 #[cfg(feature = "cubecl-backend")]
-pub(crate) use cubecl::unsupported_dtype;
+pub(crate) use cubecl::computes_in;
+
+/// The composed bodies for a backend.
+#[allow(unused_macros, reason = "some builds have CubeCL devices only")]
+macro_rules! composed {
+    ($backend:ty) => {
+        impl crate::ops::NormOps for $backend {}
+        impl crate::ops::SoftmaxOps for $backend {}
+    };
+}
 
 #[cfg(feature = "flex")]
-impl crate::ops::RmsNormOps for burn::backend::Flex {}
+composed!(burn::backend::Flex);
 #[cfg(feature = "ndarray")]
-impl crate::ops::RmsNormOps for burn::backend::NdArray {}
+composed!(burn::backend::NdArray);
 #[cfg(feature = "tch")]
-impl crate::ops::RmsNormOps for burn::backend::LibTorch {}
+composed!(burn::backend::LibTorch);
 #[cfg(feature = "remote")]
-impl crate::ops::RmsNormOps for burn::backend::Remote {}
+composed!(burn::backend::Remote);
 #[cfg(feature = "capture")]
-impl crate::ops::RmsNormOps for burn::backend::Capture {}
+composed!(burn::backend::Capture);

@@ -7,11 +7,12 @@ use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, serve
 /// root of a number's root.
 const RUN: usize = 16;
 
-/// Adds the `[groups, columns]` partials in `partials` into the `[columns]` of `output`.
+/// Adds the `[groups, columns]` partials of each output, which follow one another in `partials`, into
+/// its `[columns]`. One or two outputs.
 pub(crate) fn column_sum(
     client: &Client,
     partials: (Handle, ElemType),
-    output: (Handle, ElemType),
+    outputs: Vec<(Handle, ElemType)>,
     groups: usize,
     columns: usize,
     width: usize,
@@ -21,38 +22,51 @@ pub(crate) fn column_sum(
     let vectors = columns / width;
     let limit = client.properties().hardware.max_cube_count.0;
     let (x, y) = grid(vectors.div_ceil(plan.columns), limit);
-    let partials_len = groups * columns;
+    let count = outputs.len();
+    let partials_len = count * groups * columns;
+    let mut outputs = outputs.into_iter();
+    let (first, first_type) = outputs.next().expect("there is a sum to take");
+    let (second, second_type) =
+        outputs.next().map_or((None, first_type), |(second, dtype)| (Some(second), dtype));
     // SAFETY: the lengths are the sizes the buffers were made with; the kernel stays inside.
     unsafe {
+        let buffer = |handle| BufferArg::from_raw_parts(handle, columns);
         column_sum_kernel::launch_unchecked(
             client,
-            CubeCount::Static(x, y, 1),
+            CubeCount::Static(x, y, count as u32),
             CubeDim::new_2d(plan.columns as u32, plan.splits as u32),
             AddressType::from_len(partials_len),
             width,
             BufferArg::from_raw_parts(partials.0, partials_len),
-            BufferArg::from_raw_parts(output.0, columns),
+            buffer(first),
+            second.map(buffer).into(),
             groups,
             vectors,
             plan,
-            output.1,
+            first_type,
+            second_type,
             partials.1,
         );
     }
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn column_sum_kernel<G: Float, A: Float, V: Size>(
+fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
     partials: &[Vector<A, V>],
-    output: &mut [Vector<G, V>],
+    first: &mut [Vector<G, V>],
+    mut second: ComptimeOption<Box<[Vector<B, V>]>>,
     groups: usize,
     vectors: usize,
     #[comptime] plan: ColumnPlan,
-    #[define(G)] _output_type: ElemType,
+    #[define(G)] _first_type: ElemType,
+    #[define(B)] _second_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
+    let cube = CUBE_POS_Y as usize * CUBE_COUNT_X as usize + CUBE_POS_X as usize;
+    let output = CUBE_POS_Z as usize;
+    let from = output * groups * vectors;
     let splits = plan.splits;
-    let column = CUBE_POS * plan.columns + UNIT_POS_X as usize;
+    let column = cube * plan.columns + UNIT_POS_X as usize;
     let inside = column < vectors;
     let mut sum = Vector::<A, V>::zero();
     if inside {
@@ -63,7 +77,7 @@ fn column_sum_kernel<G: Float, A: Float, V: Size>(
             for i in 0..RUN {
                 let next = group + i * splits;
                 if next < groups {
-                    run += partials[next * vectors + column];
+                    run += partials[from + next * vectors + column];
                 }
             }
             sum += run;
@@ -82,6 +96,17 @@ fn column_sum_kernel<G: Float, A: Float, V: Size>(
         }
     }
     if inside && UNIT_POS_Y == 0 {
-        output[column] = Vector::cast_from(sum);
+        if output == 0 {
+            first[column] = Vector::cast_from(sum);
+        }
+        #[comptime]
+        match second.as_mut() {
+            ComptimeOption::Some(second) => {
+                if output == 1 {
+                    second[column] = Vector::cast_from(sum);
+                }
+            }
+            ComptimeOption::None => {}
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The CubeCL kernels. Nothing here knows of Burn's tensors or its autodiff graph.
 
 mod column_sum;
+pub(crate) mod norm;
 mod plan;
-mod rms_norm;
 mod row;
+pub(crate) mod softmax;
 
-pub(crate) use plan::vector_width;
-pub(crate) use rms_norm::{Backward, Extent, Forward, Types};
-pub(crate) use row::Matrix;
+pub(crate) use plan::{Hardware, vector_width, vector_width_for_lengths};
+pub(crate) use row::{Matrix, Target};

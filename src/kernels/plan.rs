@@ -67,6 +67,22 @@ pub(crate) fn vector_width(columns: usize, widths: impl Iterator<Item = usize>) 
     widths.filter(|width| columns.is_multiple_of(*width)).max().unwrap_or(1)
 }
 
+/// Rows of up to so many elements share kernels where lengths change.
+const LENGTHS: usize = 4096;
+
+/// [`vector_width`] where lengths change: with planes, where there are kernels for many lengths, the
+/// widest vector or single elements.
+pub(crate) fn vector_width_for_lengths(
+    columns: usize,
+    widths: impl Iterator<Item = usize>,
+    hardware: Hardware,
+) -> usize {
+    let widths: Vec<_> = widths.collect();
+    let widest = widths.iter().copied().max().unwrap_or(1);
+    let few = hardware.plane > 1 && columns <= LENGTHS;
+    vector_width(columns, widths.into_iter().filter(|width| !few || *width == widest))
+}
+
 /// Units that share a row at most, and elements that a unit holds of it: where there is a choice,
 /// and at most, before registers run out.
 fn limits(pass: Pass, size: usize, hardware: Hardware) -> (usize, usize, usize) {
@@ -95,6 +111,11 @@ fn spares(lanes: usize, elements: usize, size: usize) -> bool {
 }
 
 impl Blueprint {
+    /// Units that meet in shared memory: one of each plane, or all where there are no planes.
+    pub(crate) fn sharers(&self) -> usize {
+        if self.lanes == self.plane { 0 } else { self.lanes / self.plane }
+    }
+
     /// The blueprint for rows of `vectors` vectors of `width` elements of `size` bytes.
     pub(crate) fn new(
         pass: Pass,
@@ -133,6 +154,27 @@ impl Blueprint {
         }
     }
 
+    /// The blueprint where lengths change from call to call, as those of softmax do in generation and
+    /// in bucketed batches: few kernels for all up to 4,096 (see [`vector_width_for_lengths`]).
+    pub(crate) fn for_lengths(
+        pass: Pass,
+        vectors: usize,
+        width: usize,
+        size: usize,
+        hardware: Hardware,
+    ) -> Self {
+        if hardware.plane == 1 || vectors * width > LENGTHS {
+            return Self::new(pass, vectors, width, size, hardware);
+        }
+        let bucket = if width == 1 {
+            [32, 256, 1024, 2048, LENGTHS].into_iter().find(|bucket| *bucket >= vectors)
+        } else {
+            Some(vectors.next_power_of_two())
+        };
+        let bucket = bucket.unwrap_or(LENGTHS).max(hardware.plane);
+        Self { exact: false, prefetch: false, ..Self::new(pass, bucket, width, size, hardware) }
+    }
+
     /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
     /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
     fn without_planes(pass: Pass, vectors: usize, hardware: Hardware) -> Self {
@@ -162,6 +204,55 @@ impl Blueprint {
             exact: vectors.is_multiple_of(held),
             prefetch: false,
         }
+    }
+}
+
+/// How the units of a cube share columns, where a sum runs down them. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ColumnBlueprint {
+    /// Vectors of columns in a cube.
+    pub lanes: usize,
+    /// Units that share each: a power of two.
+    pub splits: usize,
+    /// Vectors that each unit holds in registers.
+    pub held: usize,
+    /// Whether a column is read in chunks, once for each pass over it.
+    pub chunked: bool,
+}
+
+impl ColumnBlueprint {
+    /// The blueprint for columns `length` long, of which `inner` vectors of `width` elements of
+    /// `size` bytes are next to one another.
+    ///
+    /// What decides the order of a column's sum, `splits`, `held` and `chunked`, takes neither of
+    /// `inner` and `width`: a column gives the same bits, however many others there are.
+    pub(crate) fn new(
+        pass: Pass,
+        length: usize,
+        inner: usize,
+        width: usize,
+        size: usize,
+        hardware: Hardware,
+    ) -> Self {
+        if hardware.cpu || !hardware.shared {
+            return Self { lanes: hardware.max_units.min(64), splits: 1, held: 4, chunked: true };
+        }
+        // 128 bytes of registers for each tensor that is read, in the widest vectors.
+        let (units, most) = match (hardware.plane, pass) {
+            // Few and small kernels where there are no planes, as for rows.
+            (1, _) => (256, 4),
+            (_, Pass::Forward) if size == 4 => (1024, 8),
+            _ => (1024, 4),
+        };
+        let units = units.min(hardware.max_units);
+        let splits = length.div_ceil(most).next_power_of_two().min(1 << (units / 8).ilog2());
+        let held = length.div_ceil(splits).next_power_of_two().min(most);
+        // 128 bytes next to one another, or all that there are; more where columns are short.
+        let mut lanes = (128 / (width * size)).clamp(1, inner).min(units / splits);
+        while lanes * splits * 2 <= units.min(256) {
+            lanes *= 2;
+        }
+        Self { lanes, splits, held, chunked: held * splits < length }
     }
 }
 

@@ -25,6 +25,24 @@ impl Matrix {
     }
 }
 
+/// A buffer that a kernel writes whole.
+pub(crate) enum Target {
+    /// One of its own.
+    New(Handle),
+    /// That of the kernel's first argument, which nothing else uses.
+    First,
+}
+
+impl Target {
+    pub(crate) fn arg(self, len: usize) -> BufferArg {
+        match self {
+            // SAFETY: callers give the length that the buffer was made with.
+            Self::New(handle) => unsafe { BufferArg::from_raw_parts(handle, len) },
+            Self::First => BufferArg::alias(0, len),
+        }
+    }
+}
+
 /// Where rows lie: strides are counted in vectors.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Rows {
@@ -48,6 +66,12 @@ impl Rows {
         }
         offset + rest * *self.strides.index(0usize)
     }
+}
+
+/// Whether `column` is one of the row's.
+#[cube]
+pub(crate) fn is_inside(column: usize, vectors: usize, #[comptime] blueprint: Blueprint) -> bool {
+    if comptime!(blueprint.exact) { true.runtime() } else { column < vectors }
 }
 
 /// `column`, or the last one of the row where that is past its end.
@@ -89,8 +113,7 @@ pub(crate) fn store<T: Float, V: Size>(
     value: Vector<T, V>,
     #[comptime] blueprint: Blueprint,
 ) {
-    let inside = if comptime!(blueprint.exact) { true.runtime() } else { column < vectors };
-    if inside {
+    if is_inside(column, vectors, blueprint) {
         target[row + column] = value;
     }
 }
@@ -127,6 +150,12 @@ impl<A: Float, V: Size> RunningSum<A, V> {
         }
     }
 
+    /// Multiplies the sum.
+    pub fn scale(&mut self, factor: Vector<A, V>) {
+        self.total *= factor;
+        self.run *= factor;
+    }
+
     pub fn total(&self) -> Vector<A, V> {
         self.total + self.run
     }
@@ -154,47 +183,143 @@ pub(crate) fn elements_sum<A: Float, V: Size>(vector: Vector<A, V>) -> A {
     sum
 }
 
-/// The sum of `value` over a row's team, given to each of its units. Every unit of the cube must
-/// call it. `phase` alternates between 0 and 1 from call to call, so that one call's readers never
-/// meet the next one's writers.
+/// The largest of a vector's elements.
 #[cube]
-pub(crate) fn team_sum<A: Float>(value: A, phase: usize, #[comptime] blueprint: Blueprint) -> A {
-    let lanes = blueprint.lanes;
-    let plane = blueprint.plane;
-    if comptime!(lanes == 1) {
-        value
-    } else if comptime!(plane == 1) {
-        let mut scratch = Shared::<[A]>::new_slice(comptime!(2 * lanes));
-        let base = phase * lanes;
-        let unit = UNIT_POS_X as usize;
-        scratch[base + unit] = value;
-        sync_cube();
-        #[unroll]
-        for step in 0..comptime!(lanes.ilog2()) {
-            let half = comptime!(lanes >> (step + 1));
-            if unit < half {
-                let other = scratch[base + unit + half];
-                scratch[base + unit] += other;
+pub(crate) fn elements_max<A: Float, V: Size>(vector: Vector<A, V>) -> A {
+    let mut largest = vector.extract(0usize);
+    #[unroll]
+    for i in 1..vector.vector_size() {
+        largest = max(largest, vector.extract(i));
+    }
+    largest
+}
+
+/// How the values of a team's units become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Fold {
+    Sum,
+    Max,
+}
+
+#[cube]
+fn folded<A: Float>(a: A, b: A, #[comptime] fold: Fold) -> A {
+    if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) }
+}
+
+#[cube]
+fn plane_folded<A: Float>(value: A, #[comptime] fold: Fold) -> A {
+    if comptime!(fold == Fold::Sum) { plane_sum(value) } else { plane_max(value) }
+}
+
+/// The units that share a row, and what they meet in. Each of its folds gives the result to every
+/// unit, and every unit of the cube must call it.
+#[derive(CubeType)]
+pub(crate) struct Team<A: Float> {
+    /// Two places for what one fold shares, where it shares anything.
+    scratch: ComptimeOption<Shared<[A]>>,
+    /// Which place is next: one fold's readers never meet the next one's writers.
+    phase: usize,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+/// Values that a fold takes from each unit at most.
+const VALUES: usize = 2;
+
+#[cube]
+impl<A: Float> Team<A> {
+    pub fn new(#[comptime] blueprint: Blueprint) -> Self {
+        let sharers = comptime!(blueprint.sharers());
+        let scratch = if comptime!(sharers > 0) {
+            ComptimeOption::new_Some(Shared::<[A]>::new_slice(comptime!(2 * VALUES * sharers)))
+        } else {
+            ComptimeOption::new_None()
+        };
+        Team::<A> { scratch, phase: 0usize, blueprint }
+    }
+
+    pub fn sum(&mut self, value: A) -> A {
+        let mut values = Array::<A>::new(1usize);
+        values[0] = value;
+        self.fold(&mut values, 1usize, Fold::Sum);
+        values[0]
+    }
+
+    /// Two sums for one barrier.
+    pub fn sum_both(&mut self, first: A, second: A) -> (A, A) {
+        let mut values = Array::<A>::new(2usize);
+        values[0] = first;
+        values[1] = second;
+        self.fold(&mut values, 2usize, Fold::Sum);
+        (values[0], values[1])
+    }
+
+    pub fn max(&mut self, value: A) -> A {
+        let mut values = Array::<A>::new(1usize);
+        values[0] = value;
+        self.fold(&mut values, 1usize, Fold::Max);
+        values[0]
+    }
+
+    fn fold(&mut self, values: &mut Array<A>, #[comptime] count: usize, #[comptime] fold: Fold) {
+        let blueprint = self.blueprint;
+        let sharers = comptime!(blueprint.sharers());
+        let base = self.phase * comptime!(VALUES * sharers);
+        if comptime!(blueprint.plane > 1) {
+            #[unroll]
+            for i in 0..count {
+                values[i] = plane_folded::<A>(values[i], fold);
             }
-            sync_cube();
         }
-        scratch[base]
-    } else if comptime!(lanes == plane) {
-        plane_sum(value)
-    } else {
-        let planes = comptime!(lanes / plane);
-        let mut scratch = Shared::<[A]>::new_slice(comptime!(2 * planes));
-        let base = phase * planes;
-        let sum = plane_sum(value);
-        if UNIT_POS_PLANE == 0 {
-            scratch[base + PLANE_POS as usize] = sum;
+        #[comptime]
+        match self.scratch.as_mut() {
+            ComptimeOption::Some(scratch) => {
+                if comptime!(blueprint.plane > 1) {
+                    if UNIT_POS_PLANE == 0 {
+                        #[unroll]
+                        for i in 0..count {
+                            scratch[base + i * sharers + PLANE_POS as usize] = values[i];
+                        }
+                    }
+                    sync_cube();
+                    #[unroll]
+                    for i in 0..count {
+                        let mut value = scratch[base + i * sharers];
+                        #[unroll]
+                        for plane in 1..sharers {
+                            let next = scratch[base + i * sharers + plane];
+                            value = folded::<A>(value, next, fold);
+                        }
+                        values[i] = value;
+                    }
+                } else {
+                    let unit = UNIT_POS_X as usize;
+                    #[unroll]
+                    for i in 0..count {
+                        scratch[base + i * sharers + unit] = values[i];
+                    }
+                    sync_cube();
+                    #[unroll]
+                    for step in 0..comptime!(sharers.ilog2()) {
+                        let half = comptime!(sharers >> (step + 1));
+                        if unit < half {
+                            #[unroll]
+                            for i in 0..count {
+                                let at = base + i * sharers + unit;
+                                let value = folded::<A>(scratch[at], scratch[at + half], fold);
+                                scratch[at] = value;
+                            }
+                        }
+                        sync_cube();
+                    }
+                    #[unroll]
+                    for i in 0..count {
+                        values[i] = scratch[base + i * sharers];
+                    }
+                }
+                self.phase = 1usize - self.phase;
+            }
+            ComptimeOption::None => {}
         }
-        sync_cube();
-        let mut total = scratch[base];
-        #[unroll]
-        for i in 1..planes {
-            total += scratch[base + i];
-        }
-        total
     }
 }

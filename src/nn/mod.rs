@@ -1,5 +1,7 @@
 //! Drop-in modules: the names, fields, records and configs of `burn::nn`, the fused ops inside.
 
+mod layer_norm;
 mod rms_norm;
 
+pub use layer_norm::*;
 pub use rms_norm::*;

@@ -49,7 +49,8 @@ impl RmsNorm {
     ///
     /// # Panics
     ///
-    /// If the last dimension of `x` is not `d_model`, or `x` is on another device than `gamma`.
+    /// If the last dimension of `x` is not `d_model`, `x` is on another device than `gamma`, or
+    /// `epsilon` is negative, infinite or NaN.
     #[track_caller]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         rms_norm(x, Some(self.gamma.val()), self.epsilon)

@@ -1,5 +1,6 @@
 //! Argument checks shared by the ops. They read metadata only.
 
+use super::{Needs, computes_in};
 use crate::FusedError;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -8,19 +9,36 @@ pub(crate) struct Check<'a, const D: usize> {
     op: &'static str,
     x: &'a Tensor<D>,
     device: Device,
+    needs: Needs,
 }
 
 impl<'a, const D: usize> Check<'a, D> {
-    pub(crate) fn new(op: &'static str, x: &'a Tensor<D>) -> Result<Self, FusedError> {
-        let check = Self { op, x, device: x.device() };
-        check.float("x", x.dtype())?;
+    pub(crate) fn new(
+        op: &'static str,
+        x: &'a Tensor<D>,
+        needs: Needs,
+    ) -> Result<Self, FusedError> {
+        let check = Self { op, x, device: x.device(), needs };
+        check.float("x", x.dtype(), &check.device)?;
         Ok(check)
     }
 
-    fn float(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+    fn float(
+        &self,
+        argument: &'static str,
+        found: DType,
+        device: &Device,
+    ) -> Result<(), FusedError> {
+        let op = self.op;
         match found {
-            DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => Ok(()),
-            _ => Err(FusedError::DType { op: self.op, argument, found }),
+            DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => {}
+            _ => return Err(FusedError::DType { op, argument, found }),
+        }
+        if computes_in(device.as_dispatch(), found, self.needs) {
+            Ok(())
+        } else {
+            let device = format!("{device:?}");
+            Err(FusedError::Unsupported { op, argument, device, found })
         }
     }
 
@@ -46,7 +64,8 @@ impl<'a, const D: usize> Check<'a, D> {
         argument: &'static str,
         parameter: &Tensor<K>,
     ) -> Result<(), FusedError> {
-        self.float(argument, parameter.dtype())?;
+        let device = parameter.device();
+        self.float(argument, parameter.dtype(), &device)?;
         let (expected, found) = (&self.x.dims()[D - K..], parameter.dims());
         if expected != found {
             return Err(FusedError::Shape {
@@ -56,7 +75,6 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: found.to_vec(),
             });
         }
-        let device = parameter.device();
         if device != self.device {
             return Err(FusedError::Device {
                 op: self.op,
@@ -74,5 +92,13 @@ impl<'a, const D: usize> Check<'a, D> {
         } else {
             Err(FusedError::Epsilon { op: self.op, found })
         }
+    }
+
+    /// The dimension `found`, which counts from the end where it is negative.
+    pub(crate) fn dim(&self, found: isize) -> Result<usize, FusedError> {
+        let dim = if found < 0 { found.checked_add_unsigned(D) } else { Some(found) };
+        dim.and_then(|dim| usize::try_from(dim).ok())
+            .filter(|dim| *dim < D)
+            .ok_or(FusedError::Dim { op: self.op, rank: D, found })
     }
 }

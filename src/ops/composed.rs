@@ -1,4 +1,11 @@
-//! What the composed bodies share: rows, the accumulator, and saying once that no kernel ran.
+//! The ops composed of Burn's tensor operations, and what their bodies share: the accumulator, sums,
+//! and saying once that no kernel ran.
+
+mod norm;
+mod softmax;
+
+pub(crate) use norm::{norm_backward, norm_forward};
+pub(crate) use softmax::{softmax, softmax_backward};
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -38,32 +45,36 @@ pub(crate) fn narrow<B: Backend>(
     B::float_reshape(cast::<B>(tensor, dtype.into()), shape)
 }
 
-fn cast<B: Backend>(tensor: FloatTensor<B>, dtype: FloatDType) -> FloatTensor<B> {
+pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, dtype: FloatDType) -> FloatTensor<B> {
     if tensor.dtype() == dtype.into() { tensor } else { B::float_cast(tensor, dtype) }
 }
 
-/// The sum of a matrix over one of its dimensions, which becomes 1: in two steps, so that the error
-/// grows with the fourth root of the number of terms and not with its square root.
-pub(crate) fn sum<B: Backend>(matrix: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
-    let size = matrix.shape().dims::<2>();
-    let terms = size[dim];
-    let run = terms.isqrt();
-    let (runs, whole) = (terms / run, terms - terms % run);
-    let part = |matrix, from, to| {
-        let mut part = size.map(|size| Slice::from(0..size));
-        part[dim] = Slice::from(from..to);
-        B::float_slice(matrix, &part)
-    };
-    let rest = (whole < terms).then(|| B::float_sum_dim(part(matrix.clone(), whole, terms), dim));
-    let matrix = if whole < terms { part(matrix, 0, whole) } else { matrix };
-    let [mut split, mut summed] = [size.to_vec(), size.to_vec()];
-    split.splice(dim..=dim, [runs, run]);
-    summed[dim] = 1;
-    let sums = B::float_sum_dim(B::float_reshape(matrix, Shape::from(split)), dim + 1);
-    let sum = B::float_reshape(B::float_sum_dim(sums, dim), Shape::from(summed));
-    match rest {
-        Some(rest) => B::float_add(sum, rest),
-        None => sum,
+/// The sum over a dimension that is not empty, which becomes 1: of groups, of their sums, and so on,
+/// so that the error grows with the logarithm of the number of terms.
+pub(crate) fn sum<B: Backend>(mut tensor: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
+    const GROUP: usize = 16;
+    loop {
+        let size = tensor.shape().to_vec();
+        let terms = size[dim];
+        if terms <= GROUP {
+            return B::float_sum_dim(tensor, dim);
+        }
+        let whole = terms - terms % GROUP;
+        let part = |from, to| {
+            let mut part: Vec<_> = size.iter().map(|size| Slice::from(0..*size)).collect();
+            part[dim] = Slice::from(from..to);
+            B::float_slice(tensor.clone(), &part)
+        };
+        let [mut split, mut summed] = [size.clone(), size.clone()];
+        split.splice(dim..=dim, [whole / GROUP, GROUP]);
+        summed[dim] = whole / GROUP;
+        let groups = B::float_reshape(part(0, whole), Shape::from(split));
+        let sums = B::float_reshape(B::float_sum_dim(groups, dim + 1), Shape::from(summed));
+        tensor = if whole < terms {
+            B::float_cat(vec![sums, B::float_sum_dim(part(whole, terms), dim)], dim)
+        } else {
+            sums
+        };
     }
 }
 
@@ -73,12 +84,15 @@ pub(crate) fn row_mean<B: Backend>(matrix: FloatTensor<B>) -> FloatTensor<B> {
     B::float_div_scalar(sum::<B>(matrix, 1), (columns as f64).into())
 }
 
-/// Logs the first time that `op` runs composed on this kind of backend.
-pub(crate) fn log_composed<B: Backend>(op: &'static str, device: &B::Device) {
-    static SEEN: Mutex<BTreeSet<(&str, String)>> = Mutex::new(BTreeSet::new());
+/// Logs the first time that `op` runs composed on this kind of backend in this type.
+pub(crate) fn log_composed<B: Backend>(op: &'static str, device: &B::Device, dtype: DType) {
+    static SEEN: Mutex<BTreeSet<(&str, String, &str)>> = Mutex::new(BTreeSet::new());
     let backend = B::name(device);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.insert((op, backend.clone())) {
-        log::warn!("{op} has no fused kernel on {backend}: it runs as composed tensor operations");
+    if seen.insert((op, backend.clone(), dtype.name())) {
+        log::warn!(
+            "{op} has no fused kernel for {dtype:?} on {backend}: it runs as composed tensor \
+             operations"
+        );
     }
 }

@@ -35,18 +35,12 @@ pub enum Reason {
         /// The device asked about.
         device: String,
     },
-    /// The CubeCL runtime cannot compute in this element type.
-    DType {
-        /// The type of the input or a parameter, or the accumulator that it needs.
-        dtype: DType,
-    },
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKernel { device } => write!(f, "there are no kernels for {device}"),
-            Self::DType { dtype } => write!(f, "the device does not compute in {dtype:?}"),
         }
     }
 }
@@ -61,30 +55,47 @@ impl fmt::Display for Path {
 }
 
 impl Execution {
-    /// The execution of an op whose input and parameters have the given element types.
-    pub(crate) fn of(device: &Device, input: DType, parameters: &[DType]) -> Self {
-        let accumulator = super::accumulator(input).into();
-        let path = match unsupported(device.as_dispatch(), input, parameters) {
-            None => Path::Fused,
-            Some(reason) => Path::Composed(reason),
+    /// The execution of an op whose input has the given element type.
+    pub(crate) fn of(device: &Device, input: DType) -> Self {
+        let path = if has_kernels(device.as_dispatch()) {
+            Path::Fused
+        } else {
+            Path::Composed(Reason::NoKernel { device: format!("{device:?}") })
         };
+        let accumulator = super::accumulator(input).into();
         Self { deterministic: path == Path::Fused, path, accumulator }
     }
 }
 
-fn unsupported(device: &DispatchDevice, input: DType, parameters: &[DType]) -> Option<Reason> {
+fn has_kernels(device: &DispatchDevice) -> bool {
     match device {
         #[cfg(feature = "autodiff")]
-        DispatchDevice::Autodiff(device) => unsupported(device, input, parameters),
+        DispatchDevice::Autodiff(device) => has_kernels(device),
         #[cfg(feature = "cubecl-backend")]
-        DispatchDevice::Cube(device) => {
-            crate::backends::unsupported_dtype(device, input, parameters)
-                .map(|dtype| Reason::DType { dtype })
-        }
+        DispatchDevice::Cube(_) => true,
         #[allow(unreachable_patterns, reason = "some builds have CubeCL devices only")]
-        device => {
-            let _ = (input, parameters);
-            Some(Reason::NoKernel { device: format!("{device:?}") })
+        _ => false,
+    }
+}
+
+/// What an op needs of a device, beside arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Arithmetic,
+    Exponentials,
+}
+
+/// Whether a device computes in an element type. Burn's own operations, composed, could not either.
+pub(crate) fn computes_in(device: &DispatchDevice, dtype: DType, needs: Needs) -> bool {
+    match device {
+        #[cfg(feature = "autodiff")]
+        DispatchDevice::Autodiff(device) => computes_in(device, dtype, needs),
+        #[cfg(feature = "cubecl-backend")]
+        DispatchDevice::Cube(device) => crate::backends::computes_in(device, dtype, needs),
+        #[allow(unreachable_patterns, reason = "some builds have CubeCL devices only")]
+        _ => {
+            let _ = (dtype, needs);
+            true
         }
     }
 }

@@ -1,13 +1,19 @@
 //! The public functions, their checks, and the backend extension traits behind them.
 
 mod check;
-mod composed;
+pub(crate) mod composed;
 mod execution;
+mod layer_norm;
+mod norm;
 mod optional;
 mod rms_norm;
+mod softmax;
 
 pub(crate) use check::*;
-pub(crate) use composed::*;
+pub(crate) use composed::{accumulator, matrix};
 pub use execution::*;
+pub use layer_norm::*;
+pub use norm::*;
 pub use optional::*;
 pub use rms_norm::*;
+pub use softmax::*;

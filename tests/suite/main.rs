@@ -3,14 +3,21 @@
 //! `BURN_FUSED_DEVICE` names the device, `BURN_FUSED_SEED` repeats a run's values.
 #![cfg(feature = "autodiff")]
 
+mod cases;
 mod compare;
 mod deliver;
 mod device;
+mod errors;
 mod laws;
+mod layer_norm;
 mod layout;
+mod nn;
+mod numbers;
 mod op;
 mod oracle;
 mod panics;
+mod published;
 mod random;
 mod rms_norm;
+mod softmax;
 mod values;

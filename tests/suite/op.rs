@@ -3,11 +3,13 @@
 use crate::{
     compare::{Kind, Report, Verdict, compare, same_bits},
     deliver::deliver,
+    device,
     oracle::Expected,
     random::Random,
-    values::Values,
+    values::{Values, exact},
 };
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_fused::{FusedError, ops::Execution};
 use std::fmt;
 
 /// An op on rows: the last `K` dimensions of its input, which its parameters, if any, are shaped
@@ -15,6 +17,10 @@ use std::fmt;
 pub trait Op: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     const PARAMETERS: &'static [&'static str];
+    /// The most trailing dimensions that a row can have.
+    const AXES: usize;
+    /// Whether it takes exponentials, which not every device has in every type.
+    const EXPONENTIALS: bool = false;
 
     fn forward<const D: usize, const K: usize>(
         &self,
@@ -23,14 +29,41 @@ pub trait Op: Copy + Send + Sync + 'static {
     ) -> Tensor<D>;
 
     /// What it must give, `parameters` in the order of [`Op::PARAMETERS`], absent ones left out of
-    /// the result.
+    /// the result. Where the backward pass starts from the output, and not from `x`, that is `y`, as
+    /// the device rounded it, or the exact one where there is none.
     fn oracle(
         &self,
         x: &[f64],
         columns: usize,
         parameters: &[Option<&[f64]>],
         dy: &[f64],
+        y: Option<&[f64]>,
     ) -> Expected;
+}
+
+/// The float types that `device` computes the op in.
+pub fn dtypes<O: Op>(device: &Device) -> Vec<DType> {
+    let mut dtypes = device::dtypes(device);
+    if O::EXPONENTIALS && device::name() == "vulkan" {
+        println!("skipped: WGSL has no exponential of F64");
+        dtypes.retain(|dtype| *dtype != DType::F64);
+    }
+    dtypes
+}
+
+/// The other ways to call an op: with an error in place of a panic, and to ask what it would do.
+pub trait Checked: Op {
+    fn attempt<const D: usize, const K: usize>(
+        &self,
+        x: Tensor<D>,
+        parameters: Vec<Option<Tensor<K>>>,
+    ) -> Result<Tensor<D>, FusedError>;
+
+    fn execution<const D: usize, const K: usize>(
+        &self,
+        x: &Tensor<D>,
+        parameters: &[Option<Tensor<K>>],
+    ) -> Result<Execution, FusedError>;
 }
 
 /// The inputs of a run.
@@ -85,10 +118,11 @@ impl Data {
         self.parameters.iter().map(|p| p.as_ref().map(|p| p.tensor(device))).collect()
     }
 
-    pub fn expected<O: Op>(&self, op: O) -> Expected {
+    /// What `op` must give; `y` is what it gave (see [`Op::oracle`]).
+    pub fn expected<O: Op>(&self, op: O, y: Option<&[f64]>) -> Expected {
         let parameters: Vec<_> =
             self.parameters.iter().map(|p| p.as_ref().map(|p| p.data.as_slice())).collect();
-        op.oracle(&self.x.data, self.columns(), &parameters, &self.dy.data)
+        op.oracle(&self.x.data, self.columns(), &parameters, &self.dy.data, y)
     }
 
     /// The sums' type: f64 for f64, f32 for all others.
@@ -136,7 +170,9 @@ impl Data {
     }
 
     fn verdicts<O: Op>(&self, op: O, outcome: &Outcome) -> Vec<Verdict> {
-        let (expected, accumulator) = (self.expected(op), self.accumulator());
+        let accumulator = self.accumulator();
+        let y = exact(&outcome.y);
+        let expected = self.expected(op, (y.len() == self.x.data.len()).then_some(&y));
         let present = |list: &[Option<TensorData>]| list.iter().flatten().cloned().collect();
         let found: Vec<TensorData> = present(&outcome.parameters);
         let wanted = self.parameters.iter().flatten().map(|p| p.dtype);
@@ -165,7 +201,8 @@ impl Data {
     }
 }
 
-fn has_type(name: &str, found: &TensorData, expected: DType) -> Verdict {
+/// Says that an output has another type than it should.
+pub fn has_type(name: &str, found: &TensorData, expected: DType) -> Verdict {
     let found = found.dtype();
     if found == expected {
         Ok(0.0)

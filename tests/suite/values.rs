@@ -35,16 +35,38 @@ impl Values {
         self
     }
 
+    /// What a device returned.
+    pub fn returned(data: &TensorData) -> Self {
+        Self { shape: data.shape().to_vec(), dtype: data.dtype(), data: exact(data) }
+    }
+
+    /// The dimension `dim` moved to the end.
+    pub fn with_last(&self, dim: usize) -> Self {
+        let (outer, rest) = self.shape.split_at(dim);
+        let (size, inner) = (rest[0], rest[1..].iter().product::<usize>());
+        let mut data = Vec::with_capacity(self.data.len());
+        for block in self.data.chunks_exact((size * inner).max(1)) {
+            for i in 0..inner {
+                data.extend(block[i..].iter().step_by(inner));
+            }
+        }
+        let shape = [outer, &rest[1..], &rest[..1]].concat();
+        Self { shape, dtype: self.dtype, data }
+    }
+
     pub fn tensor<const D: usize>(&self, device: &Device) -> Tensor<D> {
+        Tensor::from_data(self.data(), (device, self.dtype))
+    }
+
+    pub fn data(&self) -> TensorData {
         let (shape, data) = (self.shape.clone(), self.data.iter());
-        let data = match self.dtype {
+        match self.dtype {
             DType::F64 => TensorData::new(self.data.clone(), shape),
             DType::F32 => TensorData::new(data.map(|v| *v as f32).collect(), shape),
             DType::F16 => TensorData::new(data.map(|v| f16::from_f64(*v)).collect(), shape),
             DType::BF16 => TensorData::new(data.map(|v| bf16::from_f64(*v)).collect(), shape),
             dtype => panic!("no host type for {dtype:?}"),
-        };
-        Tensor::from_data(data, (device, self.dtype))
+        }
     }
 }
 

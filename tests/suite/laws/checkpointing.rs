@@ -3,7 +3,7 @@
 use crate::{
     compare::{Report, same_bits},
     device,
-    op::{Data, Op},
+    op::{Data, Op, dtypes},
     random::Random,
     values::Values,
 };
@@ -36,7 +36,7 @@ pub fn same_bits_when_recomputed<O: Op>(op: O) {
     let (mut random, mut report) = (Random::of("same_bits_when_recomputed"), Report::default());
     let plain = device.autodiff();
     let checkpointed = plain.clone().gradient_checkpointing();
-    for dtype in device::dtypes(&plain) {
+    for dtype in dtypes::<O>(&plain) {
         for parameters in [Some(dtype), Some(DType::F32), None] {
             let data = Data::random::<O>(&[37, 257], 1, dtype, parameters, &mut random);
             let factors = [(); 2].map(|()| Values::normal(&[37, 257], dtype, &mut random));

@@ -3,7 +3,7 @@
 use crate::{
     compare::Report,
     device,
-    op::{Data, Op},
+    op::{Data, Op, dtypes},
     random::Random,
     values::Values,
 };
@@ -58,7 +58,7 @@ impl<O: Op> Grid<O> {
 /// Every row length in every type, in a few rows.
 pub fn every_row_length<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "every_row_length") else { return };
-    for dtype in device::dtypes(&grid.device) {
+    for dtype in dtypes::<O>(&grid.device) {
         for columns in COLUMNS {
             grid.check(&[3, columns], 1, dtype, Some(dtype));
             grid.check(&[2, columns], 1, dtype, None);
@@ -70,7 +70,7 @@ pub fn every_row_length<O: Op>(op: O) {
 /// Every row count, with some lengths.
 pub fn every_row_count<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "every_row_count") else { return };
-    for dtype in device::dtypes(&grid.device) {
+    for dtype in dtypes::<O>(&grid.device) {
         for rows in ROWS {
             for columns in [1, 33, 64, 257, 1024] {
                 if rows * columns <= limit() {
@@ -113,8 +113,8 @@ pub fn ranks<O: Op>(op: O) {
         (&[3, 0, 2520], 1),
         (&[2, 3, 0, 8], 1),
     ];
-    for dtype in device::dtypes(&grid.device) {
-        for (shape, axes) in shapes {
+    for dtype in dtypes::<O>(&grid.device) {
+        for (shape, axes) in shapes.into_iter().filter(|(_, axes)| *axes <= O::AXES) {
             for parameters in [Some(dtype), None] {
                 grid.check(shape, axes, dtype, parameters);
             }
@@ -126,7 +126,7 @@ pub fn ranks<O: Op>(op: O) {
 /// Parameters in another type than the input.
 pub fn mixed_types<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "mixed_types") else { return };
-    let dtypes = device::dtypes(&grid.device);
+    let dtypes = dtypes::<O>(&grid.device);
     for &dtype in &dtypes {
         for &parameters in dtypes.iter().filter(|other| **other != dtype) {
             for columns in [3, 64, 257, 1025, 2048, 8192, 16_384] {
@@ -140,7 +140,7 @@ pub fn mixed_types<O: Op>(op: O) {
 /// Shapes on which other projects' sums over rows went wrong (cases.md, 'Parameter gradients').
 pub fn sums_over_rows<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "sums_over_rows") else { return };
-    let dtypes = device::dtypes(&grid.device);
+    let dtypes = dtypes::<O>(&grid.device);
     for shape in [[1, 4], [1025, 7], [2047, 63], [4099, 33], [57_601, 24], [65_537, 16]] {
         grid.check(&shape, 1, DType::F32, Some(DType::F32));
     }

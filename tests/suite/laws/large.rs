@@ -1,10 +1,10 @@
-//! More elements than 32 bits count.
+//! More elements than 31 and than 32 bits count, and the longest rows.
 
 use crate::{
     compare::{Kind, Report, compare},
     deliver::deliver,
     device,
-    op::{Data, Op},
+    op::{self, Data, Op},
     oracle::Exact,
     random::Random,
     values::{Values, exact},
@@ -25,25 +25,39 @@ fn samples(rows: usize, random: &mut Random) -> Vec<usize> {
     around.chain(ends).chain(between).filter(|row| *row < rows).collect()
 }
 
-/// On a fast device 2³² elements and more; elsewhere the same test of fewer, so that it is tried.
+/// On a fast device 2³¹ elements and more; elsewhere the same test of fewer, so that it is tried.
+pub fn past_31_bits_of_elements<O: Op>(op: O) {
+    past(op, "past_31_bits_of_elements", 31);
+}
+
+/// The same of 2³².
 pub fn past_32_bits_of_elements<O: Op>(op: O) {
+    past(op, "past_32_bits_of_elements", 32);
+}
+
+/// x is as large in memory, dy an expanded view.
+fn past<O: Op>(op: O, test: &str, bits: u32) {
     let Some(device) = device::open() else { return };
-    let mut random = Random::of("past_32_bits_of_elements");
+    let mut random = Random::of(test);
     let times = if device::is_fast() {
-        (1usize << 32) / COLUMNS / PATTERN + 1
+        (1usize << bits) / COLUMNS / PATTERN + 1
     } else {
-        println!("skipped: {} is too slow for 2^32 elements", device::name());
+        println!("skipped: {} is too slow for 2^{bits} elements", device::name());
         2
     };
     let dtype = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };
     let data = Data::random::<O>(&[PATTERN, COLUMNS], 1, dtype, Some(DType::F32), &mut random);
     let pattern = data.run(op, &device);
     let rows = times * PATTERN;
-    let repeated = |values: &Values| {
-        let block = values.clone().reshaped(&[1, PATTERN, COLUMNS]).tensor::<3>(&device);
-        block.expand([times, PATTERN, COLUMNS])
-    };
-    let (x, dy) = (repeated(&data.x).autodiff().require_grad(), repeated(&data.dy));
+    let block =
+        |values: &Values| values.clone().reshaped(&[1, PATTERN, COLUMNS]).tensor::<3>(&device);
+    let x = block(&data.x).repeat_dim(0, times);
+    for row in samples(rows, &mut random) {
+        let expected = &data.x.data[row % PATTERN * COLUMNS..][..COLUMNS];
+        assert_eq!(row_of(&x, row), expected, "x, so Burn's repetition: row {row} of {rows}");
+    }
+    let x = x.autodiff().require_grad();
+    let dy = block(&data.dy).expand([times, PATTERN, COLUMNS]);
     let parameters = data.parameters::<1>(&device).into_iter().flatten();
     let parameters: Vec<_> = parameters.map(|p| Some(p.autodiff().require_grad())).collect();
     let y = op.forward(x.clone(), parameters.clone());
@@ -54,21 +68,53 @@ pub fn past_32_bits_of_elements<O: Op>(op: O) {
     {
         let pattern = exact(pattern);
         for row in samples(rows, &mut random) {
-            let (block, at) = (row / PATTERN, row % PATTERN);
-            let found: Tensor<3> = whole.clone().slice([block..block + 1, at..at + 1, 0..COLUMNS]);
-            let expected = &pattern[at * COLUMNS..][..COLUMNS];
-            assert_eq!(exact(&found.into_data()), expected, "{name}: row {row} of {rows}");
+            let expected = &pattern[row % PATTERN * COLUMNS..][..COLUMNS];
+            assert_eq!(row_of(&whole, row), expected, "{name}: row {row} of {rows}");
         }
     }
     let mut report = Report::default();
-    for (name, (p, exact)) in
-        O::PARAMETERS.iter().zip(parameters.iter().flatten().zip(data.expected(op).parameters))
+    for (name, (p, exact)) in O::PARAMETERS
+        .iter()
+        .zip(parameters.iter().flatten().zip(data.expected(op, None).parameters))
     {
         let found = p.grad(&gradients).expect("it is tracked").into_data();
         let exact = repeated_sums(exact, times as f64);
         report.add(O::NAME, [compare(name, Kind::RowSum, &exact, &found, DType::F32)]);
     }
     if !O::PARAMETERS.is_empty() {
+        report.finish();
+    }
+}
+
+fn row_of(whole: &Tensor<3>, row: usize) -> Vec<f64> {
+    let (block, at) = (row / PATTERN, row % PATTERN);
+    let row: Tensor<3> = whole.clone().slice([block..block + 1, at..at + 1, 0..COLUMNS]);
+    exact(&row.into_data())
+}
+
+/// Rows as long as a vocabulary, and longer.
+pub fn columns_past_the_limits<O: Op>(op: O) {
+    let shapes = [[3, 131_072], [2, 262_144]];
+    check_all(op, "columns_past_the_limits", &shapes, &[DType::F32, DType::BF16]);
+}
+
+/// Many short rows; fewer where the device is slow.
+pub fn a_million_rows<O: Op>(op: O) {
+    let rows = if device::is_fast() { 1_000_000 } else { 20_011 };
+    check_all(op, "a_million_rows", &[[rows, 64]], &[DType::BF16]);
+}
+
+fn check_all<O: Op>(op: O, test: &str, shapes: &[[usize; 2]], dtypes: &[DType]) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of(test), Report::default());
+    let supported = op::dtypes::<O>(&device);
+    for &dtype in dtypes.iter().filter(|dtype| supported.contains(dtype)) {
+        for shape in shapes {
+            let data = Data::random::<O>(shape, 1, dtype, Some(dtype), &mut random);
+            data.check(op, &data.run(op, &device), &mut report, "");
+        }
+    }
+    if dtypes.iter().any(|dtype| supported.contains(dtype)) {
         report.finish();
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     compare::Report,
     device,
-    op::{Data, Op, Outcome, differentiate},
+    op::{Data, Op, Outcome, differentiate, dtypes},
     random::Random,
     values::Values,
 };
@@ -23,7 +23,7 @@ fn shape() -> [usize; 2] {
 fn repeat<O: Op>(op: O, test: &str, in_other_memory: bool) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of(test), Report::default());
-    let dtypes = device::dtypes(&device);
+    let dtypes = dtypes::<O>(&device);
     let narrow = dtypes.iter().rev().find(|dtype| dtype.size() == 2);
     for dtype in [Some(&DType::F32), narrow].into_iter().flatten().copied() {
         let data = Data::random::<O>(&shape(), 1, dtype, Some(DType::F32), &mut random);

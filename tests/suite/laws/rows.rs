@@ -3,7 +3,7 @@
 use crate::{
     compare::{Report, Verdict},
     device,
-    op::{Data, Op, Outcome},
+    op::{Data, Op, Outcome, dtypes},
     random::Random,
     values::exact,
 };
@@ -47,7 +47,7 @@ impl<O: Op> Batch<'_, O> {
 fn in_orders<O: Op>(op: O, test: &str, orders: impl Fn(&mut Random) -> Vec<Vec<usize>>) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of(test), Report::default());
-    for dtype in device::dtypes(&device) {
+    for dtype in dtypes::<O>(&device) {
         for columns in COLUMNS {
             let types = (dtype, Some(if columns % 2 == 0 { dtype } else { DType::F32 }));
             let data = Data::random::<O>(&[ROWS, columns], 1, types.0, types.1, &mut random);

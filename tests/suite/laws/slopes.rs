@@ -7,7 +7,7 @@
 use crate::{
     compare::{Report, Verdict},
     device,
-    op::{Data, Op},
+    op::{Data, Op, dtypes},
     random::Random,
     values::{Values, exact, round},
 };
@@ -15,11 +15,11 @@ use burn::tensor::{DType, Device, TensorData};
 
 const COLUMNS: usize = 12;
 
-fn setting(device: &Device) -> (DType, f64, f64) {
-    if device.supports_dtype(DType::F64) {
+fn setting<O: Op>(device: &Device) -> (DType, f64, f64) {
+    if dtypes::<O>(device).contains(&DType::F64) {
         (DType::F64, 1e-4, 2e-7)
     } else {
-        println!("skipped: f64, which {} does not compute in; f32 instead", device::name());
+        println!("f32 in place of f64");
         (DType::F32, 1.0 / 64.0, 4e-3)
     }
 }
@@ -54,7 +54,7 @@ fn close(name: &str, slopes: &[f64], found: Option<&TensorData>, bound: f64) -> 
 pub fn of_the_input<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("of_the_input"), Report::default());
-    let (dtype, step, bound) = setting(&device);
+    let (dtype, step, bound) = setting::<O>(&device);
     let data = inputs::<O>(1, dtype, &mut random);
     let mut moved = data.rows(&[0; 2 * COLUMNS]);
     let mut distances = Vec::new();
@@ -83,7 +83,7 @@ pub fn of_the_parameters<O: Op>(op: O) {
         return println!("skipped: {} has no parameters", O::NAME);
     }
     let (mut random, mut report) = (Random::of("of_the_parameters"), Report::default());
-    let (dtype, step, bound) = setting(&device);
+    let (dtype, step, bound) = setting::<O>(&device);
     let data = inputs::<O>(5, dtype, &mut random);
     let outcome = data.run(op, &device);
     for (p, name) in O::PARAMETERS.iter().enumerate() {

@@ -1,8 +1,12 @@
 //! The ops in f64 with plain loops, and for each value the scale that its error is measured by.
 
+mod layer_norm;
 mod rms_norm;
+mod softmax;
 
+pub use layer_norm::layer_norm;
 pub use rms_norm::rms_norm;
+pub use softmax::{log_softmax, softmax};
 
 /// Exact values, each with its scale.
 #[derive(Debug, Default, Clone)]
@@ -67,8 +71,9 @@ impl Total {
 
 /// The sum over rows of each column, and its scale.
 ///
-/// The scale is the root of the sum of squared terms, which is what rounding errors of random sign
-/// add up to; or the sum itself where that is larger, as it can't be closer than its own rounding.
+/// The scale is the root of the sum of the terms' squared scales, which is what rounding errors of
+/// random sign add up to; or the sum itself where that is larger, as it can't be closer than its own
+/// rounding.
 #[derive(Debug, Clone)]
 pub struct ColumnSums(Vec<(Total, f64)>);
 
@@ -77,10 +82,16 @@ impl ColumnSums {
         Self(vec![Default::default(); columns])
     }
 
+    /// Adds terms that are as exact as their own rounding.
     pub fn add(&mut self, row: impl IntoIterator<Item = f64>) {
-        for ((total, squares), term) in self.0.iter_mut().zip(row) {
+        self.add_scaled(row.into_iter().map(|term| (term, term)));
+    }
+
+    /// Adds terms, each with its scale.
+    pub fn add_scaled(&mut self, row: impl IntoIterator<Item = (f64, f64)>) {
+        for ((total, squares), (term, scale)) in self.0.iter_mut().zip(row) {
             total.add(term);
-            *squares += if term.is_finite() { term * term } else { 0.0 };
+            *squares += if scale.is_finite() { scale * scale } else { 0.0 };
         }
     }
 

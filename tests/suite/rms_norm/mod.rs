@@ -1,18 +1,16 @@
 //! RMSNorm.
 
 use crate::{
-    op::Op,
+    op::{Checked, Op},
     oracle::{self, Expected},
 };
 use burn::tensor::Tensor;
+use burn_fused::{FusedError, ops::Execution};
 
 mod errors;
-mod execution;
 mod laws;
-mod model;
 mod module;
 mod numbers;
-mod published;
 mod records;
 
 /// RMSNorm with its epsilon.
@@ -25,9 +23,28 @@ impl Default for RmsNorm {
     }
 }
 
+impl Checked for RmsNorm {
+    fn attempt<const D: usize, const K: usize>(
+        &self,
+        x: Tensor<D>,
+        mut parameters: Vec<Option<Tensor<K>>>,
+    ) -> Result<Tensor<D>, FusedError> {
+        burn_fused::try_rms_norm(x, parameters.remove(0), self.0)
+    }
+
+    fn execution<const D: usize, const K: usize>(
+        &self,
+        x: &Tensor<D>,
+        parameters: &[Option<Tensor<K>>],
+    ) -> Result<Execution, FusedError> {
+        burn_fused::rms_norm_execution(x, parameters[0].as_ref())
+    }
+}
+
 impl Op for RmsNorm {
     const NAME: &'static str = "rms_norm";
     const PARAMETERS: &'static [&'static str] = &["gamma"];
+    const AXES: usize = usize::MAX;
 
     fn forward<const D: usize, const K: usize>(
         &self,
@@ -43,6 +60,7 @@ impl Op for RmsNorm {
         columns: usize,
         parameters: &[Option<&[f64]>],
         dy: &[f64],
+        _: Option<&[f64]>,
     ) -> Expected {
         let ones = vec![1.0; columns];
         let mut expected = oracle::rms_norm(x, parameters[0].unwrap_or(&ones), dy, self.0);

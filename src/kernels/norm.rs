@@ -1,8 +1,12 @@
-//! RMSNorm: `y = x·r·γ` with `r = 1 / sqrt(mean(x²) + ε)`, and its gradients
-//! `dx = r·(γ·dy − x̂·mean(γ·dy·x̂))`, `dγ = Σ_rows dy·x̂`, with `x̂ = x·r`.
+//! RMSNorm and LayerNorm: `y = x̂·γ + β` with `x̂ = (x − μ)·r`, and their gradients
+//! `dx = r·(dŷ − mean(dŷ) − x̂·mean(dŷ·x̂))` with `dŷ = γ·dy`, `dγ = Σ_rows dy·x̂`, `dβ = Σ_rows dy`.
+//!
+//! LayerNorm has `μ = mean(x)` and `r = 1 / sqrt(mean((x − μ)²) + ε)`. RMSNorm has no μ, so
+//! `r = 1 / sqrt(mean(x²) + ε)`, and no `mean(dŷ)` in `dx`.
 
 mod backward;
 mod forward;
+mod statistics;
 
 pub(crate) use backward::Backward;
 pub(crate) use forward::Forward;
@@ -14,6 +18,7 @@ use cubecl::ir::ElemType;
 pub(crate) struct Types {
     pub x: ElemType,
     pub gamma: ElemType,
+    pub beta: ElemType,
     pub accumulator: ElemType,
 }
 

@@ -1,19 +1,26 @@
-use super::{Extent, Types};
+use super::{
+    Extent, Types,
+    statistics::{Formula, Statistics, statistics},
+};
 use crate::kernels::{
     plan::{Blueprint, Hardware, Pass, address, grid},
-    row::{Matrix, Rows, RunningSum, bounded, elements_sum, load, store, team_position, team_sum},
+    row::{Matrix, Rows, Target, Team, bounded, load, store, team_position},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
-/// A forward pass. `y` and `inverse_rms` are contiguous and written whole.
+/// A forward pass. `y` and `statistics` are contiguous and written whole.
 pub(crate) struct Forward {
     pub extent: Extent,
     pub types: Types,
+    /// Whether the mean is subtracted: LayerNorm.
+    pub centered: bool,
     pub epsilon: f64,
     pub x: Matrix,
     pub gamma: Option<Handle>,
-    pub y: Handle,
-    pub inverse_rms: Option<Handle>,
+    pub beta: Option<Handle>,
+    pub y: Target,
+    /// `[1, rows]`, or `[3, rows]` where the mean is subtracted.
+    pub statistics: Option<Handle>,
 }
 
 impl Forward {
@@ -23,12 +30,16 @@ impl Forward {
         let hardware = Hardware::of(client);
         let size = self.types.x.size();
         let blueprint = Blueprint::new(Pass::Forward, vectors, width, size, hardware);
+        let formula =
+            Formula { centered: self.centered, double: self.types.accumulator.size() == 8 };
         let len = rows * columns;
         let address_type = address(len.max(self.x.len));
         let limit = client.properties().hardware.max_cube_count.0;
         let (count_x, count_y) = grid(rows.div_ceil(blueprint.teams), limit);
         let (x, x_rows) = self.x.args(width);
+        let saved = if self.centered { 3 * rows } else { rows };
         // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
+        // Where `y` is `x`, a unit writes what only it has read.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             forward_kernel::launch_unchecked(
@@ -39,15 +50,18 @@ impl Forward {
                 width,
                 x,
                 self.gamma.map(|gamma| buffer(gamma, columns)).into(),
-                buffer(self.y, len),
-                self.inverse_rms.map(|inverse_rms| buffer(inverse_rms, rows)).into(),
+                self.beta.map(|beta| buffer(beta, columns)).into(),
+                self.y.arg(len),
+                self.statistics.map(|statistics| buffer(statistics, saved)).into(),
                 x_rows,
                 rows,
                 vectors,
                 InputScalar::new(self.epsilon, self.types.accumulator),
+                formula,
                 blueprint,
                 self.types.x,
                 self.types.gamma,
+                self.types.beta,
                 self.types.accumulator,
             );
         }
@@ -55,102 +69,111 @@ impl Forward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn forward_kernel<F: Float, G: Float, A: Float, V: Size>(
+fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
+    beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
-    mut inverse_rms: ComptimeOption<Box<[A]>>,
+    mut saved: ComptimeOption<Box<[A]>>,
     x_rows: Rows,
     rows: usize,
     vectors: usize,
     epsilon: InputScalar,
+    #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
     #[define(G)] _gamma_type: ElemType,
+    #[define(B)] _beta_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
+    let mut team = Team::<A>::new(blueprint);
     let row = team_position(blueprint.teams);
     if row < rows {
         let from = x_rows.offset(row);
         let to = row * vectors;
-        let chunk = comptime!(blueprint.held * blueprint.lanes);
         let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-        let squares = if comptime!(blueprint.chunked) {
-            let mut sum = RunningSum::<A, V>::new();
-            let mut start = lane;
-            while start < vectors + lane {
-                load(x, from, start, vectors, &mut held, blueprint);
-                sum.add(sum_of_squares::<F, A, V>(&held, blueprint));
-                start += chunk;
-            }
-            sum.total()
-        } else {
+        if comptime!(!blueprint.chunked) {
             load(x, from, lane, vectors, &mut held, blueprint);
-            sum_of_squares::<F, A, V>(&held, blueprint)
-        };
-        let width = squares.vector_size();
-        let squares = team_sum::<A>(elements_sum::<A, V>(squares), 0usize, blueprint);
-        let columns: usize = vectors * width;
-        let columns = A::cast_from(columns);
-        let r = A::recip((squares / columns + epsilon.get::<A>()).sqrt());
+        }
+        let epsilon = epsilon.get::<A>();
+        let row_statistics = statistics::<F, A, V>(
+            x, from, &mut held, vectors, epsilon, &mut team, formula, blueprint,
+        );
         #[comptime]
-        match inverse_rms.as_mut() {
-            ComptimeOption::Some(inverse_rms) => {
+        match saved.as_mut() {
+            ComptimeOption::Some(saved) => {
                 if lane == 0 {
-                    inverse_rms[row] = r;
+                    saved[row] = row_statistics.inverse_root;
+                    if comptime!(formula.centered) {
+                        saved[rows + row] = row_statistics.near;
+                        saved[2 * rows + row] = row_statistics.rest;
+                    }
                 }
             }
             ComptimeOption::None => {}
         }
-        let r = Vector::<A, V>::new(r);
         if comptime!(blueprint.chunked) {
             let mut start = lane;
             while start < vectors + lane {
                 load(x, from, start, vectors, &mut held, blueprint);
-                write_normalized::<F, G, A, V>(&held, gamma, y, to, start, vectors, r, blueprint);
-                start += chunk;
+                write_normalized::<F, G, B, A, V>(
+                    &held,
+                    gamma,
+                    beta,
+                    y,
+                    to,
+                    start,
+                    vectors,
+                    &row_statistics,
+                    formula,
+                    blueprint,
+                );
+                start += comptime!(blueprint.held * blueprint.lanes);
             }
         } else {
-            write_normalized::<F, G, A, V>(&held, gamma, y, to, lane, vectors, r, blueprint);
+            write_normalized::<F, G, B, A, V>(
+                &held,
+                gamma,
+                beta,
+                y,
+                to,
+                lane,
+                vectors,
+                &row_statistics,
+                formula,
+                blueprint,
+            );
         }
     }
 }
 
 #[cube]
-fn sum_of_squares<F: Float, A: Float, V: Size>(
-    held: &Array<Vector<F, V>>,
-    #[comptime] blueprint: Blueprint,
-) -> Vector<A, V> {
-    let mut sum = Vector::<A, V>::zero();
-    #[unroll]
-    for i in 0..blueprint.held {
-        let value = Vector::<A, V>::cast_from(held[i]);
-        sum += value * value;
-    }
-    sum
-}
-
-#[cube]
-fn write_normalized<F: Float, G: Float, A: Float, V: Size>(
+fn write_normalized<F: Float, G: Float, B: Float, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
+    beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
     to: usize,
     start: usize,
     vectors: usize,
-    r: Vector<A, V>,
+    row_statistics: &Statistics<A>,
+    #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) {
     #[unroll]
     for i in 0..blueprint.held {
         let column = start + i * blueprint.lanes;
-        let mut value = Vector::<A, V>::cast_from(held[i]) * r;
+        let read = bounded(column, vectors, blueprint);
+        let mut value = row_statistics.normalized::<F, V>(held[i], formula);
         #[comptime]
         match gamma {
-            ComptimeOption::Some(gamma) => {
-                value *= Vector::<A, V>::cast_from(gamma[bounded(column, vectors, blueprint)]);
-            }
+            ComptimeOption::Some(gamma) => value *= Vector::<A, V>::cast_from(gamma[read]),
+            ComptimeOption::None => {}
+        }
+        #[comptime]
+        match beta {
+            ComptimeOption::Some(beta) => value += Vector::<A, V>::cast_from(beta[read]),
             ComptimeOption::None => {}
         }
         store(y, to, column, vectors, Vector::cast_from(value), blueprint);

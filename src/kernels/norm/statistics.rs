@@ -1,0 +1,336 @@
+//! A row's mean and spread.
+//!
+//! LayerNorm's are taken of `x − near`, where `near` is close to the mean: the mean itself but for its
+//! rounding where the row is in registers, which makes this the corrected two-pass algorithm of Chan,
+//! Golub and LeVeque (1983); that of its first chunk where the row is read in chunks, whose moments are
+//! merged as they come (Chan's parallel form of Welford's algorithm). What `near` is off by is `rest`,
+//! so that `x − near − rest` is free of the mean's size.
+
+use crate::kernels::{
+    plan::Blueprint,
+    row::{RunningSum, Team, elements_sum, is_inside, load},
+};
+use cubecl::prelude::*;
+
+/// What is computed. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Formula {
+    /// Whether the mean is subtracted: LayerNorm.
+    pub centered: bool,
+    /// Whether sums are f64.
+    pub double: bool,
+}
+
+/// What normalises a row: `x̂ = (x − near − rest)·inverse_root`.
+#[derive(CubeType)]
+pub(super) struct Statistics<A: Float> {
+    pub inverse_root: A,
+    pub near: A,
+    pub rest: A,
+}
+
+#[cube]
+impl<A: Float> Statistics<A> {
+    /// `x̂`.
+    pub fn normalized<F: Float, V: Size>(
+        &self,
+        x: Vector<F, V>,
+        #[comptime] formula: Formula,
+    ) -> Vector<A, V> {
+        let mut value = Vector::<A, V>::cast_from(x);
+        if comptime!(formula.centered) {
+            value = value - Vector::new(self.near) - Vector::new(self.rest);
+        }
+        value * Vector::new(self.inverse_root)
+    }
+}
+
+/// The mean, as `near + rest`, and the mean square of the distance from it, or from zero.
+#[derive(CubeType)]
+struct Moments<A: Float> {
+    near: A,
+    rest: A,
+    square: A,
+}
+
+/// A power of two that takes values whose squares leave the accumulator's range well into it.
+#[cube]
+fn reduction<A: Float>(#[comptime] formula: Formula) -> A {
+    // 2⁻⁸⁰, and 2⁻⁵⁶⁰.
+    let step = A::new(8.271_806_e-25);
+    let mut product = step;
+    #[unroll]
+    for _ in 1..comptime!(if formula.double { 7 } else { 1 }) {
+        product *= step;
+    }
+    product
+}
+
+/// The statistics of a row; `held` holds it, unless it is chunked.
+#[cube]
+pub(super) fn statistics<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    from: usize,
+    held: &mut Array<Vector<F, V>>,
+    vectors: usize,
+    epsilon: A,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+) -> Statistics<A> {
+    let found = moments::<F, A, V>(x, from, held, vectors, team, formula, false, blueprint);
+    let mut inverse_root = A::recip((found.square + epsilon).sqrt());
+    let mut near = found.near;
+    let mut rest = found.rest;
+    // Infinite or NaN: a row that holds such values, or whose squares or sum left the range.
+    let fits = found.square <= A::max_value();
+    if !fits {
+        let scale = reduction::<A>(formula);
+        let found = moments::<F, A, V>(x, from, held, vectors, team, formula, true, blueprint);
+        inverse_root = A::recip((found.square + epsilon * scale * scale).sqrt()) * scale;
+        near = found.near / scale;
+        rest = found.rest / scale;
+    }
+    Statistics::<A> { inverse_root, near, rest }
+}
+
+#[cube]
+fn moments<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    from: usize,
+    held: &mut Array<Vector<F, V>>,
+    vectors: usize,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Moments<A> {
+    // A unit that has a row to itself reads it again from its cache, and merging its many chunks
+    // would add up more rounding.
+    if comptime!(formula.centered && blueprint.chunked && blueprint.lanes > 1) {
+        merged::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint)
+    } else if comptime!(formula.centered) {
+        two_pass::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint)
+    } else {
+        let square = squares::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint);
+        Moments::<A> { near: A::new(0.0), rest: A::new(0.0), square }
+    }
+}
+
+/// A row's values, in the accumulator.
+#[cube]
+fn value<F: Float, A: Float, V: Size>(
+    value: Vector<F, V>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+) -> Vector<A, V> {
+    let value = Vector::<A, V>::cast_from(value);
+    if comptime!(scaled) { value * Vector::new(reduction::<A>(formula)) } else { value }
+}
+
+#[cube]
+fn count<A: Float, V: Size>(vectors: usize) -> A {
+    let width = Vector::<A, V>::zero().vector_size();
+    let columns: usize = vectors * width;
+    A::cast_from(columns)
+}
+
+/// The mean square of a row.
+#[cube]
+fn squares<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    from: usize,
+    held: &mut Array<Vector<F, V>>,
+    vectors: usize,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> A {
+    let mut total = RunningSum::<A, V>::new();
+    if comptime!(blueprint.chunked) {
+        let lane = UNIT_POS_X as usize;
+        let mut start = lane;
+        while start < vectors + lane {
+            load(x, from, start, vectors, held, blueprint);
+            total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
+            start += comptime!(blueprint.held * blueprint.lanes);
+        }
+    } else {
+        total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
+    }
+    team.sum(elements_sum::<A, V>(total.total())) / count::<A, V>(vectors)
+}
+
+#[cube]
+fn sum_of_squares<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let value = value::<F, A, V>(held[i], formula, scaled);
+        sum += value * value;
+    }
+    sum
+}
+
+/// The corrected two-pass algorithm.
+#[cube]
+fn two_pass<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    from: usize,
+    held: &mut Array<Vector<F, V>>,
+    vectors: usize,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Moments<A> {
+    let lane = UNIT_POS_X as usize;
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    let columns = count::<A, V>(vectors);
+    let mut sum = RunningSum::<A, V>::new();
+    if comptime!(blueprint.chunked) {
+        let mut start = lane;
+        while start < vectors + lane {
+            load(x, from, start, vectors, held, blueprint);
+            sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
+            start += chunk;
+        }
+    } else {
+        sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
+    }
+    let near = team.sum(elements_sum::<A, V>(sum.total())) / columns;
+    let mut sum = RunningSum::<A, V>::new();
+    let mut squares = RunningSum::<A, V>::new();
+    if comptime!(blueprint.chunked) {
+        let mut start = lane;
+        while start < vectors + lane {
+            load(x, from, start, vectors, held, blueprint);
+            let (part, part_squares) =
+                distances::<F, A, V>(held, near, start, vectors, formula, scaled, blueprint);
+            sum.add(part);
+            squares.add(part_squares);
+            start += chunk;
+        }
+    } else {
+        let (part, part_squares) =
+            distances::<F, A, V>(held, near, lane, vectors, formula, scaled, blueprint);
+        sum.add(part);
+        squares.add(part_squares);
+    }
+    let (sum, squares) =
+        team.sum_both(elements_sum::<A, V>(sum.total()), elements_sum::<A, V>(squares.total()));
+    let rest = sum / columns;
+    // Below zero by rounding; NaN is neither, and stays.
+    let variance = squares / columns - rest * rest;
+    let square = select(variance < A::new(0.0), A::new(0.0), variance);
+    Moments::<A> { near, rest, square }
+}
+
+/// Zeros past the row's end add nothing.
+#[cube]
+fn sum_of_values<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        sum += value::<F, A, V>(held[i], formula, scaled);
+    }
+    sum
+}
+
+/// The sum of the held values' distances from `near`, and that of their squares. Past the row's end
+/// the distance is not zero, so it is left out.
+#[cube]
+fn distances<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    near: A,
+    start: usize,
+    vectors: usize,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> (Vector<A, V>, Vector<A, V>) {
+    let mut sum = Vector::<A, V>::zero();
+    let mut squares = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near);
+        let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+        let distance = select(inside, distance, Vector::zero());
+        sum += distance;
+        squares += distance * distance;
+    }
+    (sum, squares)
+}
+
+/// Moments of chunks, merged by each unit, and then those of the units.
+#[cube]
+fn merged<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    from: usize,
+    held: &mut Array<Vector<F, V>>,
+    vectors: usize,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Moments<A> {
+    let lane = UNIT_POS_X as usize;
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    let columns = count::<A, V>(vectors);
+
+    load(x, from, lane, vectors, held, blueprint);
+    let sum = sum_of_values::<F, A, V>(held, formula, scaled, blueprint);
+    let first = count::<A, V>(usize::min(vectors, chunk));
+    let near = team.sum(elements_sum::<A, V>(sum)) / first;
+
+    // Of this unit's values so far, less `near`: how many there are in each element of a vector, their
+    // mean, and the sum of their squared distances from it.
+    let mut seen = A::new(0.0);
+    let mut mean = Vector::<A, V>::zero();
+    let mut squares = Vector::<A, V>::zero();
+    let mut start = lane;
+    while start < vectors + lane {
+        load(x, from, start, vectors, held, blueprint);
+        let mut terms = A::new(0.0);
+        let mut sum = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+            let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near);
+            sum += select(inside, distance, Vector::zero());
+            terms += select(inside, A::new(1.0), A::new(0.0));
+        }
+        let part = sum / Vector::new(max(terms, A::new(1.0)));
+        let mut part_squares = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+            let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near) - part;
+            part_squares += select(inside, distance * distance, Vector::zero());
+        }
+        let weight = terms / max(seen + terms, A::new(1.0));
+        let step = part - mean;
+        mean += step * Vector::new(weight);
+        squares += part_squares + step * step * Vector::new(seen * weight);
+        seen += terms;
+        start += chunk;
+    }
+
+    let seen = Vector::<A, V>::new(seen);
+    let rest = team.sum(elements_sum::<A, V>(mean * seen)) / columns;
+    let distance = mean - Vector::new(rest);
+    let squares = squares + distance * distance * seen;
+    let square = team.sum(elements_sum::<A, V>(squares)) / columns;
+    Moments::<A> { near, rest, square }
+}

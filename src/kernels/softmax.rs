@@ -1,0 +1,80 @@
+//! Softmax, `y = exp(x − m) / s` with `m = max(x)` and `s = Σ exp(x − m)`, its logarithm
+//! `y = x − m − ln(s)`, and their gradients `dx = y·(dy − Σ dy·y)` and `dx = dy − exp(y)·Σ dy`.
+//!
+//! Along the last dimension a row is a team's, as for the norms ([`rows`]); along another, units next
+//! to one another have columns next to one another ([`columns`]).
+
+mod columns;
+mod exponentials;
+mod rows;
+
+use super::row::{Matrix, Target};
+use cubecl::{client::Client, ir::ElemType};
+
+/// What is reduced: `[outer, length, inner]` along its middle dimension.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub outer: usize,
+    pub length: usize,
+    pub inner: usize,
+    /// Elements that are loaded at once: along the last dimension.
+    pub width: usize,
+}
+
+impl Extent {
+    fn len(self) -> usize {
+        self.outer * self.length * self.inner
+    }
+}
+
+/// The element types of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Types {
+    pub x: ElemType,
+    pub accumulator: ElemType,
+}
+
+/// An input: where the `outer` dimensions lie, and how far apart elements of a row are.
+pub(crate) struct Input {
+    pub matrix: Matrix,
+    pub stride: usize,
+}
+
+/// A forward pass. `y` is contiguous and written whole.
+pub(crate) struct Forward {
+    pub extent: Extent,
+    pub types: Types,
+    pub log: bool,
+    pub x: Input,
+    pub y: Target,
+}
+
+impl Forward {
+    pub(crate) fn launch(self, client: &Client) {
+        if self.extent.inner == 1 {
+            rows::forward(self, client)
+        } else {
+            columns::forward(self, client)
+        }
+    }
+}
+
+/// A backward pass. `dx` is contiguous and written whole.
+pub(crate) struct Backward {
+    pub extent: Extent,
+    pub types: Types,
+    pub log: bool,
+    pub dy: Input,
+    pub y: Input,
+    pub dx: Target,
+}
+
+impl Backward {
+    pub(crate) fn launch(self, client: &Client) {
+        if self.extent.inner == 1 {
+            rows::backward(self, client)
+        } else {
+            columns::backward(self, client)
+        }
+    }
+}

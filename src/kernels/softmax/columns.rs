@@ -1,0 +1,315 @@
+//! Along another dimension than the last. Units next to one another have columns next to one another,
+//! so that memory is read and written as it lies; those that share a column meet in shared memory.
+
+use super::{
+    Backward, Extent, Forward,
+    exponentials::{Exponentials, exp, gradient, gradient_term, output, scale},
+};
+use crate::kernels::{
+    plan::{ColumnBlueprint, Hardware, Pass, address, grid},
+    row::{Rows, RunningSum},
+};
+use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
+
+struct Launch {
+    /// Vectors of columns next to one another.
+    inner: usize,
+    blueprint: ColumnBlueprint,
+    count: CubeCount,
+    dim: CubeDim,
+}
+
+fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
+    let Extent { outer, length, inner, width } = extent;
+    let hardware = Hardware::of(client);
+    let inner = inner / width;
+    let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+    let limit = client.properties().hardware.max_cube_count.0;
+    let (x, y) = grid((outer * inner).div_ceil(blueprint.lanes), limit);
+    Launch {
+        inner,
+        blueprint,
+        count: CubeCount::Static(x, y, 1),
+        dim: CubeDim::new_2d(blueprint.lanes as u32, blueprint.splits as u32),
+    }
+}
+
+pub(super) fn forward(call: Forward, client: &Client) {
+    let Forward { extent, types, log, x, y } = call;
+    let Launch { inner, blueprint, count, dim } =
+        launch(Pass::Forward, extent, types.x.size(), client);
+    let address_type = address(extent.len().max(x.matrix.len));
+    let (width, x_stride) = (extent.width, x.stride / extent.width);
+    let (x, x_outer) = x.matrix.args(width);
+    // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
+    // read as the last ones. Where `y` is `x`, a unit writes what only it has use for, and has read.
+    unsafe {
+        forward_kernel::launch_unchecked(
+            client,
+            count,
+            dim,
+            address_type,
+            width,
+            x,
+            y.arg(extent.len()),
+            x_outer,
+            x_stride,
+            extent.outer,
+            extent.length,
+            inner,
+            log,
+            blueprint,
+            types.x,
+            types.accumulator,
+        );
+    }
+}
+
+pub(super) fn backward(call: Backward, client: &Client) {
+    let Backward { extent, types, log, dy, y, dx } = call;
+    let Launch { inner, blueprint, count, dim } =
+        launch(Pass::Backward, extent, types.x.size(), client);
+    let address_type = address(extent.len().max(dy.matrix.len).max(y.matrix.len));
+    let width = extent.width;
+    let (dy_stride, y_stride) = (dy.stride / width, y.stride / width);
+    let (dy, dy_outer) = dy.matrix.args(width);
+    let (y, y_outer) = y.matrix.args(width);
+    // SAFETY: as for the forward pass.
+    unsafe {
+        backward_kernel::launch_unchecked(
+            client,
+            count,
+            dim,
+            address_type,
+            width,
+            dy,
+            y,
+            dx.arg(extent.len()),
+            dy_outer,
+            y_outer,
+            dy_stride,
+            y_stride,
+            extent.outer,
+            extent.length,
+            inner,
+            log,
+            blueprint,
+            types.x,
+            types.accumulator,
+        );
+    }
+}
+
+/// The place of a unit: its column, or the last one where there are more units than columns, and
+/// whether it has one of its own.
+#[derive(CubeType)]
+struct Place {
+    outer: usize,
+    inner: usize,
+    own: bool,
+}
+
+#[cube]
+fn place(outer: usize, inner: usize, #[comptime] blueprint: ColumnBlueprint) -> Place {
+    let columns = outer * inner;
+    let column = CUBE_POS * blueprint.lanes + UNIT_POS_X as usize;
+    let own = column < columns;
+    let column = usize::min(column, columns - 1);
+    Place { outer: column / inner, inner: column % inner, own }
+}
+
+/// Loads a unit's vectors of a column: from `start`, every `splits`-th. Past the end it holds zeros.
+#[cube]
+fn load<F: Float, V: Size>(
+    source: &[Vector<F, V>],
+    from: usize,
+    stride: usize,
+    start: usize,
+    length: usize,
+    into: &mut Array<Vector<F, V>>,
+    #[comptime] blueprint: ColumnBlueprint,
+) {
+    #[unroll]
+    for i in 0..blueprint.held {
+        let at = start + i * blueprint.splits;
+        let value = source[from + usize::min(at, length - 1) * stride];
+        into[i] = select(at < length, value, Vector::zero());
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn forward_kernel<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    y: &mut [Vector<F, V>],
+    x_outer: Rows,
+    x_stride: usize,
+    outer: usize,
+    length: usize,
+    inner: usize,
+    #[comptime] log: bool,
+    #[comptime] blueprint: ColumnBlueprint,
+    #[define(F)] _x_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let split = UNIT_POS_Y as usize;
+    let chunk = comptime!(blueprint.held * blueprint.splits);
+    let place = place(outer, inner, blueprint);
+    let from = x_outer.offset(place.outer) + place.inner;
+    let to = place.outer * length * inner + place.inner;
+    let least = Vector::<A, V>::new(A::min_value());
+    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut exponentials = Exponentials::<A, V>::new();
+    let mut start = split;
+    // Once, unless chunked.
+    while start < length + split {
+        load(x, from, x_stride, start, length, &mut held, blueprint);
+        let mut largest = exponentials.largest;
+        #[unroll]
+        for i in 0..blueprint.held {
+            let inside = start + i * blueprint.splits < length;
+            largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
+        }
+        let mut terms = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let inside = start + i * blueprint.splits < length;
+            let term = exp::<A, V>(Vector::cast_from(held[i]) - largest);
+            terms += select(inside, term, Vector::zero());
+        }
+        exponentials.add(terms, largest);
+        start += chunk;
+    }
+    let largest = fold_max::<A, V>(exponentials.largest, blueprint);
+    let total = fold_sum::<A, V>(exponentials.total(largest), blueprint);
+    let scale = scale::<A, V>(total, log);
+    if place.own {
+        let mut start = split;
+        while start < length {
+            if comptime!(blueprint.chunked) {
+                load(x, from, x_stride, start, length, &mut held, blueprint);
+            }
+            #[unroll]
+            for i in 0..blueprint.held {
+                let at = start + i * blueprint.splits;
+                if at < length {
+                    let x = Vector::<A, V>::cast_from(held[i]);
+                    let value = output::<A, V>(x, largest, scale, log);
+                    y[to + at * inner] = Vector::cast_from(value);
+                }
+            }
+            start += chunk;
+        }
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn backward_kernel<F: Float, A: Float, V: Size>(
+    dy: &[Vector<F, V>],
+    y: &[Vector<F, V>],
+    dx: &mut [Vector<F, V>],
+    dy_outer: Rows,
+    y_outer: Rows,
+    dy_stride: usize,
+    y_stride: usize,
+    outer: usize,
+    length: usize,
+    inner: usize,
+    #[comptime] log: bool,
+    #[comptime] blueprint: ColumnBlueprint,
+    #[define(F)] _x_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let split = UNIT_POS_Y as usize;
+    let chunk = comptime!(blueprint.held * blueprint.splits);
+    let place = place(outer, inner, blueprint);
+    let from_dy = dy_outer.offset(place.outer) + place.inner;
+    let from_y = y_outer.offset(place.outer) + place.inner;
+    let to = place.outer * length * inner + place.inner;
+    let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut sum = RunningSum::<A, V>::new();
+    let mut start = split;
+    // Once, unless chunked.
+    while start < length + split {
+        load(dy, from_dy, dy_stride, start, length, &mut dys, blueprint);
+        load(y, from_y, y_stride, start, length, &mut ys, blueprint);
+        let mut terms = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+            terms += gradient_term::<A, V>(dy, y, log);
+        }
+        sum.add(terms);
+        start += chunk;
+    }
+    let sum = fold_sum::<A, V>(sum.total(), blueprint);
+    if place.own {
+        let mut start = split;
+        while start < length {
+            if comptime!(blueprint.chunked) {
+                load(dy, from_dy, dy_stride, start, length, &mut dys, blueprint);
+                load(y, from_y, y_stride, start, length, &mut ys, blueprint);
+            }
+            #[unroll]
+            for i in 0..blueprint.held {
+                let at = start + i * blueprint.splits;
+                if at < length {
+                    let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+                    let value = gradient::<A, V>(dy, y, sum, log);
+                    dx[to + at * inner] = Vector::cast_from(value);
+                }
+            }
+            start += chunk;
+        }
+    }
+}
+
+#[cube]
+fn fold_sum<A: Float, V: Size>(
+    value: Vector<A, V>,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    fold::<A, V>(value, false, blueprint)
+}
+
+#[cube]
+fn fold_max<A: Float, V: Size>(
+    value: Vector<A, V>,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    fold::<A, V>(value, true, blueprint)
+}
+
+/// The sum or the largest of the values of the units that share a column, given to each: a tree.
+/// Every unit of the cube must call it.
+#[cube]
+fn fold<A: Float, V: Size>(
+    value: Vector<A, V>,
+    #[comptime] largest: bool,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    let splits = blueprint.splits;
+    let lanes = blueprint.lanes;
+    if comptime!(splits == 1) {
+        value
+    } else {
+        let mut scratch = Shared::<[Vector<A, V>]>::new_slice(comptime!(splits * lanes));
+        let split = UNIT_POS_Y as usize;
+        let lane = UNIT_POS_X as usize;
+        let unit = split * lanes + lane;
+        // The readers of an earlier fold, should it have had the same memory.
+        sync_cube();
+        scratch[unit] = value;
+        sync_cube();
+        #[unroll]
+        for step in 0..comptime!(splits.ilog2()) {
+            let half = comptime!(splits >> (step + 1));
+            if split < half {
+                let (a, b) = (scratch[unit], scratch[unit + half * lanes]);
+                scratch[unit] = if comptime!(largest) { max(a, b) } else { a + b };
+            }
+            sync_cube();
+        }
+        scratch[lane]
+    }
+}

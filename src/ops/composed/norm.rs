@@ -1,0 +1,121 @@
+use super::{log_composed, narrow, row_mean, sum, widen};
+use crate::ops::{
+    Norm, NormGradients, NormOutput, NormWanted, OptionalTensor, accumulator, matrix,
+};
+use burn::{
+    backend::{Backend, TensorMetadata, tensor::FloatTensor},
+    tensor::{FloatDType, Shape},
+};
+
+pub(crate) fn norm_forward<B: Backend>(
+    x: FloatTensor<B>,
+    gamma: OptionalTensor<B>,
+    beta: OptionalTensor<B>,
+    norm: Norm,
+    axes: usize,
+    epsilon: f64,
+) -> NormOutput<B> {
+    log_composed::<B>(norm.name(), &x.device(), x.dtype());
+    let (shape, dtype, acc) = (x.shape(), x.dtype(), accumulator(x.dtype()));
+    let [rows, columns] = matrix(&shape, axes);
+    if rows == 0 {
+        let shape = Shape::new([norm.statistics(), 0]);
+        let statistics = B::float_zeros(shape, &x.device(), acc);
+        return NormOutput { y: x, statistics };
+    }
+    let x = widen::<B>(x, acc, [rows, columns]);
+    let scale = scale::<B>(x.clone(), acc);
+    let x = B::float_mul(x, scale.clone());
+    let (centered, means) = match norm {
+        Norm::Rms => (x, vec![]),
+        Norm::Layer => {
+            let near = row_mean::<B>(x.clone());
+            let x = B::float_sub(x, near.clone());
+            let rest = row_mean::<B>(x.clone());
+            (B::float_sub(x, rest.clone()), vec![near, rest])
+        }
+    };
+    let mean_square = row_mean::<B>(B::float_mul(centered.clone(), centered.clone()));
+    let squared_scale = B::float_mul(scale.clone(), scale.clone());
+    let epsilon = B::float_mul_scalar(squared_scale, epsilon.into());
+    let inverse_root = B::float_recip(B::float_sqrt(B::float_add(mean_square, epsilon)));
+    let mut y = B::float_mul(centered, inverse_root.clone());
+    if let OptionalTensor::Some(gamma) = gamma {
+        y = B::float_mul(y, widen::<B>(gamma, acc, [1, columns]));
+    }
+    if let OptionalTensor::Some(beta) = beta {
+        y = B::float_add(y, widen::<B>(beta, acc, [1, columns]));
+    }
+    let means = means.into_iter().map(|mean| B::float_div(mean, scale.clone()));
+    let statistics = [B::float_mul(inverse_root, scale.clone())].into_iter().chain(means);
+    let flat = statistics.map(|tensor| B::float_reshape(tensor, Shape::new([1, rows])));
+    NormOutput { y: narrow::<B>(y, dtype, shape), statistics: B::float_cat(flat.collect(), 0) }
+}
+
+/// What each row is multiplied by: 1, or a power of two where squares might leave the range.
+fn scale<B: Backend>(x: FloatTensor<B>, accumulator: FloatDType) -> FloatTensor<B> {
+    let (most, small) = match accumulator {
+        FloatDType::F64 => (2f64.powi(480), 2f64.powi(-560)),
+        _ => (2f64.powi(48), 2f64.powi(-80)),
+    };
+    let (device, [rows, _]) = (x.device(), x.shape().dims());
+    let ones = B::float_ones(Shape::new([rows, 1]), &device, accumulator);
+    let bools = burn::backend::get_device_settings::<B>(&device).bool_dtype;
+    let large = B::float_greater_elem(B::float_max_abs_dim(x, 1), most.into(), bools);
+    B::float_mask_fill(ones, large, small.into())
+}
+
+pub(crate) fn norm_backward<B: Backend>(
+    x: FloatTensor<B>,
+    gamma: OptionalTensor<B>,
+    statistics: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    norm: Norm,
+    axes: usize,
+    wanted: NormWanted,
+) -> NormGradients<B> {
+    let (shape, dtype, acc) = (x.shape(), x.dtype(), accumulator(x.dtype()));
+    let [rows, columns] = matrix(&shape, axes);
+    let row = Shape::from(shape[shape.num_dims() - axes..].to_vec());
+    let gamma = gamma.into_option();
+    let gamma_dtype = gamma.as_ref().filter(|_| wanted.gamma).map(|gamma| gamma.dtype());
+    if rows == 0 {
+        let device = x.device();
+        let zeros = |dtype| B::float_zeros(row.clone(), &device, FloatDType::from(dtype));
+        return NormGradients {
+            gamma: gamma_dtype.map(zeros).into(),
+            beta: wanted.beta.map(zeros).into(),
+            x: wanted.x.then_some(x).into(),
+        };
+    }
+    let statistic = |i: usize| {
+        let one = B::float_slice(statistics.clone(), &[(i..i + 1).into(), (0..rows).into()]);
+        B::float_reshape(one, Shape::new([rows, 1]))
+    };
+    let mut normalized = widen::<B>(x, acc, [rows, columns]);
+    for i in 1..norm.statistics() {
+        normalized = B::float_sub(normalized, statistic(i));
+    }
+    let inverse_root = statistic(0);
+    let normalized = B::float_mul(normalized, inverse_root.clone());
+    let grad = widen::<B>(grad, acc, [rows, columns]);
+    let gamma_grad = gamma_dtype.map(|dtype| {
+        let products = B::float_mul(grad.clone(), normalized.clone());
+        narrow::<B>(sum::<B>(products, 0), dtype, row.clone())
+    });
+    let beta_grad =
+        wanted.beta.map(|dtype| narrow::<B>(sum::<B>(grad.clone(), 0), dtype, row.clone()));
+    let x_grad = wanted.x.then(|| {
+        let scaled = match gamma {
+            Some(gamma) => B::float_mul(grad, widen::<B>(gamma, acc, [1, columns])),
+            None => grad,
+        };
+        let mean = row_mean::<B>(B::float_mul(scaled.clone(), normalized.clone()));
+        let mut inner = B::float_sub(scaled.clone(), B::float_mul(normalized, mean));
+        if norm == Norm::Layer {
+            inner = B::float_sub(inner, row_mean::<B>(scaled));
+        }
+        narrow::<B>(B::float_mul(inner, inverse_root), dtype, shape)
+    });
+    NormGradients { x: x_grad.into(), gamma: gamma_grad.into(), beta: beta_grad.into() }
+}

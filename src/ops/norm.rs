@@ -1,0 +1,175 @@
+//! RMSNorm and LayerNorm as a backend extension: they differ in that LayerNorm subtracts the mean.
+
+use super::{OptionalTensor, composed};
+use burn::{
+    backend::{Backend, ExtensionType, backend_extension, tensor::FloatTensor},
+    tensor::DType,
+};
+
+/// What is subtracted from a row before it is divided by its root mean square.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Norm {
+    /// RMSNorm: nothing.
+    Rms,
+    /// LayerNorm: its mean.
+    Layer,
+}
+
+impl Norm {
+    /// The name of the public function.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rms => "rms_norm",
+            Self::Layer => "layer_norm",
+        }
+    }
+
+    /// Numbers that are kept of a row for its backward pass.
+    pub(crate) const fn statistics(self) -> usize {
+        match self {
+            Self::Rms => 1,
+            Self::Layer => 3,
+        }
+    }
+}
+
+/// What the forward pass gives to its caller and to the backward pass.
+#[derive(ExtensionType, Debug, Clone)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct NormOutput<B: Backend> {
+    /// The normalised rows, shape and type of the input.
+    pub y: FloatTensor<B>,
+    /// Each row's statistics in the accumulator type. RMSNorm, shape `[1, rows]`:
+    /// `1 / sqrt(mean(x²) + epsilon)`. LayerNorm, shape `[3, rows]`: `1 / sqrt(variance + epsilon)`,
+    /// and the mean as the sum of a near one and the rest, so that it is exact beyond its type.
+    pub statistics: FloatTensor<B>,
+}
+
+/// The gradients that a backward pass is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NormWanted {
+    /// That of the input.
+    pub x: bool,
+    /// That of gamma, which must be given then.
+    pub gamma: bool,
+    /// That of beta, in this type.
+    pub beta: Option<DType>,
+}
+
+/// Gradients, each where it was asked for, in the shape and type of what they belong to.
+#[derive(ExtensionType, Debug, Clone)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct NormGradients<B: Backend> {
+    /// Gradient of the input.
+    #[extension_type]
+    pub x: OptionalTensor<B>,
+    /// Gradient of gamma.
+    #[extension_type]
+    pub gamma: OptionalTensor<B>,
+    /// Gradient of beta.
+    #[extension_type]
+    pub beta: OptionalTensor<B>,
+}
+
+/// RMSNorm and LayerNorm as a backend extension. A backend without a kernel inherits bodies
+/// composed of Burn's tensor operations. Arguments are as [`try_rms_norm`](crate::try_rms_norm) and
+/// [`try_layer_norm`](crate::try_layer_norm) leave them: checked.
+///
+/// `x`, outputs and gradients have any shape of floats; its last `axes` dimensions form a row, and
+/// `gamma` and `beta` have their shape. All on one device.
+#[allow(unused_variables, reason = "without any backend there is none to dispatch to")]
+#[backend_extension(
+    Cube: cfg(feature = "cubecl-backend"),
+    Flex: cfg(feature = "flex"),
+    NdArray: cfg(feature = "ndarray"),
+    LibTorch: cfg(feature = "tch"),
+    Remote: cfg(feature = "remote"),
+    Capture: cfg(feature = "capture"),
+    Autodiff: cfg(feature = "autodiff"),
+    Fusion: cfg(feature = "fusion"),
+)]
+pub trait NormOps: Backend {
+    /// The normalised rows, in the shape and type of `x`.
+    #[fusion(dtype = x, shape = x)]
+    fn norm(
+        x: FloatTensor<Self>,
+        #[extension_type] gamma: OptionalTensor<Self>,
+        #[extension_type] beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> FloatTensor<Self> {
+        Self::norm_forward(x, gamma, beta, norm, axes, epsilon).y
+    }
+
+    /// The normalised rows and what their backward pass needs beside the input.
+    #[fusion(meta = output_spec)]
+    fn norm_forward(
+        x: FloatTensor<Self>,
+        #[extension_type] gamma: OptionalTensor<Self>,
+        #[extension_type] beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> NormOutput<Self> {
+        composed::norm_forward(x, gamma, beta, norm, axes, epsilon)
+    }
+
+    /// The gradients that are `wanted`, given `grad`, that of the output in its shape and type, and
+    /// the forward pass's `statistics`.
+    #[fusion(meta = gradients_spec)]
+    fn norm_backward(
+        x: FloatTensor<Self>,
+        #[extension_type] gamma: OptionalTensor<Self>,
+        statistics: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        wanted: NormWanted,
+    ) -> NormGradients<Self> {
+        composed::norm_backward(x, gamma, statistics, grad, norm, axes, wanted)
+    }
+}
+
+#[cfg(feature = "fusion")]
+use super::{OptionalTensorMetadata, accumulator, matrix};
+#[cfg(feature = "fusion")]
+use burn::{backend::fusion::custom::TensorSpec, tensor::Shape};
+
+#[cfg(feature = "fusion")]
+fn output_spec(
+    x: &TensorSpec,
+    _gamma: &OptionalTensorMetadata,
+    _beta: &OptionalTensorMetadata,
+    norm: &Norm,
+    axes: &usize,
+    _epsilon: &f64,
+) -> NormOutputMetadata {
+    let [rows, _] = matrix(&x.shape, *axes);
+    let statistics = Shape::new([norm.statistics(), rows]);
+    NormOutputMetadata {
+        y: x.clone(),
+        statistics: TensorSpec::new(statistics, accumulator(x.dtype).into()),
+    }
+}
+
+#[cfg(feature = "fusion")]
+fn gradients_spec(
+    x: &TensorSpec,
+    gamma: &OptionalTensorMetadata,
+    _statistics: &TensorSpec,
+    _grad: &TensorSpec,
+    _norm: &Norm,
+    axes: &usize,
+    wanted: &NormWanted,
+) -> NormGradientsMetadata {
+    use OptionalTensorMetadata::{None, Some};
+    let split = x.shape.num_dims() - axes;
+    NormGradientsMetadata {
+        x: if wanted.x { Some(x.clone()) } else { None },
+        gamma: if wanted.gamma { gamma.clone() } else { None },
+        beta: wanted.beta.map_or(None, |dtype| {
+            Some(TensorSpec::new(Shape::from(x.shape[split..].to_vec()), dtype))
+        }),
+    }
+}

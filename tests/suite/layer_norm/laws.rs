@@ -1,0 +1,4 @@
+use super::LayerNorm;
+use crate::laws::laws;
+
+laws!(LayerNorm::default());

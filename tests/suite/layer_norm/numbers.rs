@@ -1,0 +1,124 @@
+//! Means far from zero, constant rows, and values near the ends of their types.
+
+use super::LayerNorm;
+use crate::{
+    device,
+    numbers::{self, Numbers, SHAPE, WIDE},
+    values::Values,
+};
+use burn::tensor::DType;
+
+/// The bound is as narrow as for a mean of zero: no digit is lost to the mean.
+#[test]
+fn mean_of_a_hundred_spreads() {
+    let Some(mut numbers) = Numbers::open("mean_of_a_hundred_spreads") else { return };
+    for columns in [1000, 4096, 40_001] {
+        let mut data = numbers.data::<LayerNorm>([5, columns], DType::F32);
+        data.x = Values::of(&[5, columns], DType::F32, |_| 100.0 + numbers.random.normal());
+        numbers.check(LayerNorm::default(), &data, "mean 100, spread 1");
+    }
+    numbers.report.finish();
+}
+
+/// `epsilon` of the variance's size, inside the root; and it is not rounded to a narrow type.
+#[test]
+fn epsilon_of_the_size_of_the_variance() {
+    let Some(mut numbers) = Numbers::open("epsilon_of_the_size_of_the_variance") else { return };
+    for dtype in device::dtypes(&numbers.device) {
+        for epsilon in [0.25, 1.0, 3.0] {
+            let data = numbers.data::<LayerNorm>(SHAPE, dtype);
+            numbers.check(LayerNorm(epsilon), &data, "large epsilon");
+        }
+        let sign = |column: usize| if column.is_multiple_of(2) { 1.0 } else { -1.0 };
+        // The least f16 is 6e-8, so 1e-12 would be a zero there.
+        numbers.rows_of(LayerNorm(1e-12), dtype, "small epsilon", |column| {
+            sign(column) * 1e-6 * (1 + column % 5) as f64
+        });
+    }
+    numbers.report.finish();
+}
+
+/// Rows of one value, of which sums are not exact. What rounding leaves of x less its mean is some
+/// 1e-13 of x, and 1/sqrt(epsilon) of it is in y: for 1000 of 1e-5, for 0.1 of 1e-12, within 1e-7.
+#[test]
+fn constant_rows() {
+    let Some(mut numbers) = Numbers::open("constant_rows") else { return };
+    for dtype in device::dtypes(&numbers.device) {
+        for (value, epsilon) in [
+            (0.1, 1e-5),
+            (-1.0 / 3.0, 1e-5),
+            (1000.1, 1e-5),
+            (0.1, 1e-12),
+            (-1.0 / 3.0, 1e-12),
+            (0.0, 1e-12),
+        ] {
+            for shape in [SHAPE, [3, 1000], WIDE] {
+                let (op, case) = (LayerNorm(epsilon), format!("all {value}, epsilon {epsilon:e}"));
+                numbers.rows_under_a_random_one(op, shape, dtype, &case, |_| value);
+            }
+        }
+    }
+    numbers.report.finish();
+}
+
+#[test]
+fn zeros() {
+    let Some(mut numbers) = Numbers::open("zeros") else { return };
+    for dtype in device::dtypes(&numbers.device) {
+        for epsilon in [1e-5, 1e-12] {
+            numbers.rows_of(LayerNorm(epsilon), dtype, "zeros", |_| 0.0);
+        }
+        numbers.rows_of(LayerNorm(0.0), dtype, "epsilon 0", |column| 1.0 + column as f64);
+        // 0 · (1 / 0): NaN, as the formula says.
+        numbers.rows_of(LayerNorm(0.0), dtype, "zeros, epsilon 0", |_| 0.0);
+    }
+    numbers.report.finish();
+}
+
+/// Rows of which the first values are 1e4 from the others, which are 1e-3 apart.
+#[test]
+fn first_values_far_from_the_rest() {
+    let Some(mut numbers) = Numbers::open("first_values_far_from_the_rest") else { return };
+    for shape in [SHAPE, [3, 4096], WIDE] {
+        for far in [1, 2000].into_iter().filter(|far| *far < shape[1]) {
+            for (first, rest) in [(1e4, 0.0), (0.0, 1e4), (-1e4, 100.0)] {
+                let case = format!("{far} values of {first}, then {rest}");
+                let value = |column: usize| {
+                    let base = if column < far { first } else { rest };
+                    base + 1e-3 * (column % 16) as f64
+                };
+                let op = LayerNorm::default();
+                numbers.rows_under_a_random_one(op, shape, DType::F32, &case, value);
+            }
+        }
+    }
+    numbers.report.finish();
+}
+
+#[test]
+fn large_and_small_values() {
+    let Some(mut numbers) = Numbers::open("large_and_small_values") else { return };
+    let sizes = |dtype| match dtype {
+        DType::F16 => [1000.0, 65_504.0, 6e-5],
+        DType::F64 => [1e18, 1e150, 1e-150],
+        _ => [1e4, 1e18, 1e-18],
+    };
+    for dtype in device::dtypes(&numbers.device) {
+        for size in sizes(dtype) {
+            let sign = |column: usize| if column.is_multiple_of(3) { -size } else { size };
+            let part = |column: usize| 1.0 - (column % 7) as f64 / 16.0;
+            // Gradients about the size of x, so that dx is about 1.
+            let mut data = numbers.data::<LayerNorm>(SHAPE, dtype);
+            data.x = Values::of(&SHAPE, dtype, |i| sign(i % SHAPE[1]) * part(i));
+            data.dy = Values::of(&SHAPE, dtype, |i| data.dy.data[i] * size.min(1e3));
+            let epsilon = if size < 1e-15 { 0.0 } else { 1e-5 };
+            numbers.check(LayerNorm(epsilon), &data, &format!("size {size:e}"));
+        }
+    }
+    numbers.report.finish();
+}
+
+#[test]
+fn squares_past_the_range() {
+    numbers::squares_past_the_range(LayerNorm::default());
+}

@@ -1,0 +1,51 @@
+//! Views: right, and the bits of their dense copies.
+
+use super::{Case, Form, both};
+use crate::{
+    compare::{Report, same_bits},
+    device,
+    layout::{LAYOUTS, Laid, Layout},
+    op::differentiate,
+    random::Random,
+    softmax,
+};
+use burn::tensor::{DType, Device};
+
+both!(inputs_and_gradients);
+
+fn inputs_and_gradients<F: Form>() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("dims_of_layouts"), Report::default());
+    let dtypes = softmax::dtypes(&device);
+    for dtype in dtypes.into_iter().filter(|dtype| *dtype != DType::F64) {
+        for shape in [[4, 3, 64], [3, 65, 33]] {
+            for dim in 0..3 {
+                for layout in LAYOUTS {
+                    let mut check = |pair: (Layout, Layout)| {
+                        let laid = |layout| {
+                            Laid::random(layout, shape, dtype, Random::normal, &mut random)
+                        };
+                        check::<F>([pair.0, pair.1].map(laid), dim, &device, &mut report);
+                    };
+                    check((layout, Layout::Contiguous));
+                    check((Layout::Contiguous, layout));
+                    check((layout, layout));
+                }
+            }
+        }
+    }
+    report.finish();
+}
+
+fn check<F: Form>([x, dy]: [Laid; 2], dim: usize, device: &Device, report: &mut Report) {
+    let case = Case { x: x.values.clone(), dy: dy.values.clone(), dim };
+    let [of_x, of_dy] = [&x, &dy].map(|laid| laid.tensors(device));
+    let outcome = differentiate::<F, 3, 1>(F::along(dim as isize), of_x.1, vec![], of_dy.1);
+    let layouts = format!("x {:?}, dy {:?}", x.layout, dy.layout);
+    case.check::<F>(&outcome, report, &layouts);
+    let name = format!("along {dim}, {layouts}");
+    report.add(&name, outcome.same_bits::<F>(&case.run::<F>(false, device)));
+    for (name, laid, source) in [("x's source", &x, of_x.0), ("dy's source", &dy, of_dy.0)] {
+        report.add(&layouts, [same_bits(name, &laid.source.data(), &source.into_data())]);
+    }
+}
