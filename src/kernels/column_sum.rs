@@ -1,6 +1,9 @@
 //! The second stage of a parameter gradient: partial rows added in a fixed order.
 
-use super::plan::{ColumnPlan, Hardware, grid};
+use super::{
+    plan::{ColumnPlan, Hardware, grid},
+    team::{Fold, fold_columns},
+};
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
 /// Partials that a unit adds up before it adds them to its sum, so that the error grows with the
@@ -84,17 +87,7 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
             group += comptime!(RUN * splits);
         }
     }
-    if comptime!(splits > 1) {
-        let mut scratch = Shared::<[Vector<A, V>]>::new_slice(comptime!(splits * plan.columns));
-        scratch[UNIT_POS_Y as usize * plan.columns + UNIT_POS_X as usize] = sum;
-        sync_cube();
-        if UNIT_POS_Y == 0 {
-            #[unroll]
-            for i in 1..splits {
-                sum += scratch[i * plan.columns + UNIT_POS_X as usize];
-            }
-        }
-    }
+    let sum = fold_columns::<A, V>(sum, plan.columns, splits, Fold::Sum);
     if inside && UNIT_POS_Y == 0 {
         if output == 0 {
             first[column] = Vector::cast_from(sum);

@@ -8,7 +8,8 @@ use super::{
 use crate::kernels::{
     column_sum::column_sum,
     plan::{Blueprint, Hardware, Pass, address, grid, groups},
-    row::{Matrix, Rows, Target, team_position},
+    row::{Matrix, Rows, Target},
+    team::team_position,
 };
 use chunked::backward_chunked;
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -44,7 +45,7 @@ impl Backward {
         let hardware = Hardware::of(client);
         let size = x_type.size();
         let blueprint = Blueprint::new(Pass::Backward, vectors, width, size, hardware);
-        let formula = Formula { centered: self.centered, double: accumulator.size() == 8 };
+        let formula = Formula::new(self.centered, self.types);
         let wanted = Wanted { gamma: self.dgamma.is_some(), beta: self.dbeta.is_some() };
         let sums = usize::from(wanted.gamma) + usize::from(wanted.beta);
         // Without a sum over rows each row is a group of its own.
@@ -156,7 +157,7 @@ struct Means<A: Float> {
     slope: A,
 }
 
-/// `r·(dŷ − level − x̂·slope)`.
+/// `r·(dŷ − level − x̂·slope)`, with as few roundings of its largest term as there can be.
 #[cube]
 fn input_gradient<F: Float, A: Float, V: Size>(
     normalized: Vector<A, V>,
@@ -165,9 +166,11 @@ fn input_gradient<F: Float, A: Float, V: Size>(
     means: &Means<A>,
     #[comptime] formula: Formula,
 ) -> Vector<F, V> {
-    let mut gradient = dy - normalized * Vector::new(means.slope);
-    if comptime!(formula.centered) {
-        gradient -= Vector::new(means.level);
-    }
-    Vector::cast_from(gradient * Vector::new(inverse_root))
+    let slope = Vector::new(means.slope * inverse_root);
+    let taken = if comptime!(formula.centered) {
+        fma(normalized, slope, Vector::new(means.level * inverse_root))
+    } else {
+        normalized * slope
+    };
+    Vector::cast_from(fma(dy, Vector::new(inverse_root), -taken))
 }

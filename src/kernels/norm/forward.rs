@@ -4,7 +4,8 @@ use super::{
 };
 use crate::kernels::{
     plan::{Blueprint, Hardware, Pass, address, grid},
-    row::{Matrix, Rows, Target, Team, bounded, load, store, team_position},
+    row::{Matrix, Rows, Target, bounded, load, store},
+    team::{Team, team_position},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
@@ -30,8 +31,7 @@ impl Forward {
         let hardware = Hardware::of(client);
         let size = self.types.x.size();
         let blueprint = Blueprint::new(Pass::Forward, vectors, width, size, hardware);
-        let formula =
-            Formula { centered: self.centered, double: self.types.accumulator.size() == 8 };
+        let formula = Formula::new(self.centered, self.types);
         let len = rows * columns;
         let address_type = address(len.max(self.x.len));
         let limit = client.properties().hardware.max_cube_count.0;
@@ -87,7 +87,7 @@ fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
-    let mut team = Team::<A>::new(blueprint);
+    let mut team = Team::<A>::new(!formula.wide, blueprint);
     let row = team_position(blueprint.teams);
     if row < rows {
         let from = x_rows.offset(row);

@@ -6,9 +6,11 @@
 //! merged as they come (Chan's parallel form of Welford's algorithm). What `near` is off by is `rest`,
 //! so that `x − near − rest` is free of the mean's size.
 
+use super::Types;
 use crate::kernels::{
     plan::Blueprint,
-    row::{RunningSum, Team, elements_sum, is_inside, load},
+    row::{is_inside, load},
+    team::{RunningSum, Team, elements_sum},
 };
 use cubecl::prelude::*;
 
@@ -19,6 +21,15 @@ pub(crate) struct Formula {
     pub centered: bool,
     /// Whether sums are f64.
     pub double: bool,
+    /// Whether sums are wider than the input.
+    pub wide: bool,
+}
+
+impl Formula {
+    pub(super) fn new(centered: bool, types: Types) -> Self {
+        let size = types.accumulator.size();
+        Self { centered, double: size == 8, wide: size > types.x.size() }
+    }
 }
 
 /// What normalises a row: `x̂ = (x − near − rest)·inverse_root`.
@@ -79,7 +90,7 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) -> Statistics<A> {
     let found = moments::<F, A, V>(x, from, held, vectors, team, formula, false, blueprint);
-    let mut inverse_root = A::recip((found.square + epsilon).sqrt());
+    let mut root = inverse_root::<A>(found.square + epsilon);
     let mut near = found.near;
     let mut rest = found.rest;
     // Infinite or NaN: a row that holds such values, or whose squares or sum left the range.
@@ -87,11 +98,23 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     if !fits {
         let scale = reduction::<A>(formula);
         let found = moments::<F, A, V>(x, from, held, vectors, team, formula, true, blueprint);
-        inverse_root = A::recip((found.square + epsilon * scale * scale).sqrt()) * scale;
+        root = inverse_root::<A>(found.square + epsilon * scale * scale) * scale;
         near = found.near / scale;
         rest = found.rest / scale;
     }
-    Statistics::<A> { inverse_root, near, rest }
+    Statistics::<A> { inverse_root: root, near, rest }
+}
+
+/// `1 / sqrt(square)`, corrected by a step of Newton's: every value of the row is multiplied by it.
+#[cube]
+fn inverse_root<A: Float>(square: A) -> A {
+    let root = A::recip(square.sqrt());
+    let product = square * root;
+    let rounded_off = fma(square, root, -product);
+    let error = fma(-product, root, A::new(1.0)) - rounded_off * root;
+    let better = fma(root * A::new(0.5), error, root);
+    // Neither of zero nor of infinity, whose roots are exact.
+    select(square > A::new(0.0) && square <= A::max_value(), better, root)
 }
 
 #[cube]

@@ -3,11 +3,12 @@
 
 use super::{
     Backward, Extent, Forward,
-    exponentials::{Exponentials, exp, gradient, gradient_term, output, scale},
+    exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
     plan::{ColumnBlueprint, Hardware, Pass, address, grid},
-    row::{Rows, RunningSum},
+    row::Rows,
+    team::{Fold, RunningSum, fold_columns},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
 
@@ -57,7 +58,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
             extent.outer,
             extent.length,
             inner,
-            log,
+            Form::new(log, types),
             blueprint,
             types.x,
             types.accumulator,
@@ -146,11 +147,12 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     outer: usize,
     length: usize,
     inner: usize,
-    #[comptime] log: bool,
+    #[comptime] form: Form,
     #[comptime] blueprint: ColumnBlueprint,
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
+    let (lanes, splits) = comptime!((blueprint.lanes, blueprint.splits));
     let split = UNIT_POS_Y as usize;
     let chunk = comptime!(blueprint.held * blueprint.splits);
     let place = place(outer, inner, blueprint);
@@ -179,9 +181,9 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
         exponentials.add(terms, largest);
         start += chunk;
     }
-    let largest = fold_max::<A, V>(exponentials.largest, blueprint);
-    let total = fold_sum::<A, V>(exponentials.total(largest), blueprint);
-    let scale = scale::<A, V>(total, log);
+    let largest = fold_columns::<A, V>(exponentials.largest, lanes, splits, Fold::Max);
+    let total = fold_columns::<A, V>(exponentials.total(largest), lanes, splits, Fold::Sum);
+    let scale = scale::<A, V>(total, form);
     if place.own {
         let mut start = split;
         while start < length {
@@ -193,7 +195,7 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
                 let at = start + i * blueprint.splits;
                 if at < length {
                     let x = Vector::<A, V>::cast_from(held[i]);
-                    let value = output::<A, V>(x, largest, scale, log);
+                    let value = output::<A, V>(x, largest, scale, form);
                     y[to + at * inner] = Vector::cast_from(value);
                 }
             }
@@ -219,6 +221,7 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
+    let (lanes, splits) = comptime!((blueprint.lanes, blueprint.splits));
     let split = UNIT_POS_Y as usize;
     let chunk = comptime!(blueprint.held * blueprint.splits);
     let place = place(outer, inner, blueprint);
@@ -242,7 +245,7 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
         sum.add(terms);
         start += chunk;
     }
-    let sum = fold_sum::<A, V>(sum.total(), blueprint);
+    let sum = fold_columns::<A, V>(sum.total(), lanes, splits, Fold::Sum);
     if place.own {
         let mut start = split;
         while start < length {
@@ -261,55 +264,5 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
             }
             start += chunk;
         }
-    }
-}
-
-#[cube]
-fn fold_sum<A: Float, V: Size>(
-    value: Vector<A, V>,
-    #[comptime] blueprint: ColumnBlueprint,
-) -> Vector<A, V> {
-    fold::<A, V>(value, false, blueprint)
-}
-
-#[cube]
-fn fold_max<A: Float, V: Size>(
-    value: Vector<A, V>,
-    #[comptime] blueprint: ColumnBlueprint,
-) -> Vector<A, V> {
-    fold::<A, V>(value, true, blueprint)
-}
-
-/// The sum or the largest of the values of the units that share a column, given to each: a tree.
-/// Every unit of the cube must call it.
-#[cube]
-fn fold<A: Float, V: Size>(
-    value: Vector<A, V>,
-    #[comptime] largest: bool,
-    #[comptime] blueprint: ColumnBlueprint,
-) -> Vector<A, V> {
-    let splits = blueprint.splits;
-    let lanes = blueprint.lanes;
-    if comptime!(splits == 1) {
-        value
-    } else {
-        let mut scratch = Shared::<[Vector<A, V>]>::new_slice(comptime!(splits * lanes));
-        let split = UNIT_POS_Y as usize;
-        let lane = UNIT_POS_X as usize;
-        let unit = split * lanes + lane;
-        // The readers of an earlier fold, should it have had the same memory.
-        sync_cube();
-        scratch[unit] = value;
-        sync_cube();
-        #[unroll]
-        for step in 0..comptime!(splits.ilog2()) {
-            let half = comptime!(splits >> (step + 1));
-            if split < half {
-                let (a, b) = (scratch[unit], scratch[unit + half * lanes]);
-                scratch[unit] = if comptime!(largest) { max(a, b) } else { a + b };
-            }
-            sync_cube();
-        }
-        scratch[lane]
     }
 }

@@ -1,6 +1,7 @@
 //! The sum of exponentials, and what the gradients are made of.
 
-use crate::kernels::row::RunningSum;
+use super::Types;
+use crate::kernels::team::RunningSum;
 use cubecl::prelude::*;
 
 /// The sum of exponentials of values less the largest of them so far, which both change as values
@@ -61,22 +62,70 @@ fn ln<A: Float, V: Size>(x: Vector<A, V>) -> Vector<A, V> {
     }
 }
 
-/// `exp(x − m) / s` or `x − m − ln(s)`, where `scale` is `1 / s` or `ln(s)`.
+/// What is returned. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Form {
+    /// The logarithm.
+    pub log: bool,
+    /// Whether the output is rounded to a narrower type, beside which the rounding of `1 / s` is
+    /// nothing.
+    pub narrow: bool,
+}
+
+impl Form {
+    pub(super) fn new(log: bool, types: Types) -> Self {
+        Self { log, narrow: types.x.size() < types.accumulator.size() }
+    }
+}
+
+/// `exp(x − m) / s` or `x − m − ln(s)`, given what [`scale`] made of `s`.
 #[cube]
 pub(super) fn output<A: Float, V: Size>(
     x: Vector<A, V>,
     largest: Vector<A, V>,
     scale: Vector<A, V>,
-    #[comptime] log: bool,
+    #[comptime] form: Form,
 ) -> Vector<A, V> {
     let distance = x - largest;
-    if comptime!(log) { distance - scale } else { exp::<A, V>(distance) * scale }
+    if comptime!(form.narrow && form.log) {
+        distance - scale
+    } else if comptime!(form.narrow) {
+        exp::<A, V>(distance) * scale
+    } else {
+        let rest = rounded_off::<A, V>(x, largest, distance);
+        if comptime!(form.log) {
+            distance - (scale - rest)
+        } else {
+            let exponential = exp::<A, V>(distance);
+            fma(exponential, rest, exponential) / scale
+        }
+    }
 }
 
-/// `1 / s` or `ln(s)`.
+/// What was rounded off `distance = x − largest` (Knuth's TwoSum).
 #[cube]
-pub(super) fn scale<A: Float, V: Size>(sum: Vector<A, V>, #[comptime] log: bool) -> Vector<A, V> {
-    if comptime!(log) { ln::<A, V>(sum) } else { Vector::new(A::new(1.0)) / sum }
+fn rounded_off<A: Float, V: Size>(
+    x: Vector<A, V>,
+    largest: Vector<A, V>,
+    distance: Vector<A, V>,
+) -> Vector<A, V> {
+    let part = distance - x;
+    let rest = (x - (distance - part)) - (largest + part);
+    // Nothing off an infinite distance.
+    let finite = distance.abs().less_equal(&Vector::new(A::max_value()));
+    select_many(finite, rest, Vector::zero())
+}
+
+/// `s`, `1 / s` or `ln(s)`.
+#[cube]
+pub(super) fn scale<A: Float, V: Size>(sum: Vector<A, V>, #[comptime] form: Form) -> Vector<A, V> {
+    if comptime!(form.log) {
+        ln::<A, V>(sum)
+    } else if comptime!(form.narrow) {
+        Vector::new(A::new(1.0)) / sum
+    } else {
+        sum
+    }
 }
 
 /// What is summed over a row for its gradient: `dy·y` or `dy`.
@@ -97,5 +146,5 @@ pub(super) fn gradient<A: Float, V: Size>(
     sum: Vector<A, V>,
     #[comptime] log: bool,
 ) -> Vector<A, V> {
-    if comptime!(log) { dy - exp::<A, V>(y) * sum } else { y * (dy - sum) }
+    if comptime!(log) { fma(-exp::<A, V>(y), sum, dy) } else { y * (dy - sum) }
 }

@@ -2,13 +2,12 @@
 
 use super::{
     Backward, Extent, Forward,
-    exponentials::{Exponentials, exp, gradient, gradient_term, output, scale},
+    exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
     plan::{Blueprint, Hardware, Pass, address, grid},
-    row::{
-        Rows, RunningSum, Team, elements_max, elements_sum, is_inside, load, store, team_position,
-    },
+    row::{Rows, is_inside, load, store},
+    team::{RunningSum, Team, elements_max, elements_sum, team_position},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
 
@@ -54,7 +53,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
             x_rows,
             extent.outer,
             vectors,
-            log,
+            Form::new(log, types),
             blueprint,
             types.x,
             types.accumulator,
@@ -84,7 +83,7 @@ pub(super) fn backward(call: Backward, client: &Client) {
             y_rows,
             extent.outer,
             vectors,
-            log,
+            Form::new(log, types),
             blueprint,
             types.x,
             types.accumulator,
@@ -99,14 +98,14 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     x_rows: Rows,
     rows: usize,
     vectors: usize,
-    #[comptime] log: bool,
+    #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
     let chunk = comptime!(blueprint.held * blueprint.lanes);
-    let mut team = Team::<A>::new(blueprint);
+    let mut team = Team::<A>::new(!form.narrow, blueprint);
     let row = team_position(blueprint.teams);
     if row < rows {
         let from = x_rows.offset(row);
@@ -126,11 +125,11 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
             let largest = team.max(elements_max::<A, V>(exponentials.largest));
             let largest = Vector::<A, V>::new(largest);
             let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
-            let scale = scale::<A, V>(Vector::new(total), log);
+            let scale = scale::<A, V>(Vector::new(total), form);
             let mut start = lane;
             while start < vectors + lane {
                 load(x, from, start, vectors, &mut held, blueprint);
-                write::<F, A, V>(&mut held, y, to, start, vectors, largest, scale, log, blueprint);
+                write::<F, A, V>(&mut held, y, to, start, vectors, largest, scale, form, blueprint);
                 start += chunk;
             }
         } else {
@@ -139,8 +138,8 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
             let largest = Vector::<A, V>::new(team.max(elements_max::<A, V>(largest)));
             let total = sum::<F, A, V>(&mut held, largest, lane, vectors, blueprint);
             let total = team.sum(elements_sum::<A, V>(total));
-            let scale = scale::<A, V>(Vector::new(total), log);
-            write::<F, A, V>(&mut held, y, to, lane, vectors, largest, scale, log, blueprint);
+            let scale = scale::<A, V>(Vector::new(total), form);
+            write::<F, A, V>(&mut held, y, to, lane, vectors, largest, scale, form, blueprint);
         }
     }
 }
@@ -190,13 +189,13 @@ fn write<F: Float, A: Float, V: Size>(
     vectors: usize,
     largest: Vector<A, V>,
     scale: Vector<A, V>,
-    #[comptime] log: bool,
+    #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
 ) {
     #[unroll]
     for i in 0..blueprint.held {
         let column = start + i * blueprint.lanes;
-        let value = output::<A, V>(Vector::cast_from(held[i]), largest, scale, log);
+        let value = output::<A, V>(Vector::cast_from(held[i]), largest, scale, form);
         store(y, to, column, vectors, Vector::cast_from(value), blueprint);
     }
 }
@@ -210,14 +209,14 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     y_rows: Rows,
     rows: usize,
     vectors: usize,
-    #[comptime] log: bool,
+    #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
     let chunk = comptime!(blueprint.held * blueprint.lanes);
-    let mut team = Team::<A>::new(blueprint);
+    let mut team = Team::<A>::new(!form.narrow, blueprint);
     let row = team_position(blueprint.teams);
     if row < rows {
         let from_dy = dy_rows.offset(row);
@@ -231,13 +230,13 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
             while start < vectors + lane {
                 load(dy, from_dy, start, vectors, &mut dys, blueprint);
                 load(y, from_y, start, vectors, &mut ys, blueprint);
-                sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, log, blueprint));
+                sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, form.log, blueprint));
                 start += chunk;
             }
         } else {
             load(dy, from_dy, lane, vectors, &mut dys, blueprint);
             load(y, from_y, lane, vectors, &mut ys, blueprint);
-            sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, log, blueprint));
+            sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, form.log, blueprint));
         }
         let sum = team.sum(elements_sum::<A, V>(sum.total()));
         let sum = Vector::<A, V>::new(sum);
@@ -247,13 +246,13 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
                 load(dy, from_dy, start, vectors, &mut dys, blueprint);
                 load(y, from_y, start, vectors, &mut ys, blueprint);
                 write_gradient::<F, A, V>(
-                    &mut dys, &mut ys, dx, to, start, vectors, sum, log, blueprint,
+                    &mut dys, &mut ys, dx, to, start, vectors, sum, form.log, blueprint,
                 );
                 start += chunk;
             }
         } else {
             write_gradient::<F, A, V>(
-                &mut dys, &mut ys, dx, to, lane, vectors, sum, log, blueprint,
+                &mut dys, &mut ys, dx, to, lane, vectors, sum, form.log, blueprint,
             );
         }
     }

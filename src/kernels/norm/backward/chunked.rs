@@ -1,7 +1,8 @@
 use super::{Formula, Wanted, held::means, input_gradient, saved_statistics};
 use crate::kernels::{
     plan::Blueprint,
-    row::{Rows, RunningSum, Team, bounded, load, store},
+    row::{Rows, bounded, load, store},
+    team::{RunningSum, Team},
 };
 use cubecl::prelude::*;
 
@@ -30,7 +31,7 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
     let chunk = comptime!(held * blueprint.lanes);
     let of_gamma = group * vectors;
     let of_beta = if comptime!(wanted.gamma) { groups * vectors + of_gamma } else { of_gamma };
-    let mut team = Team::<A>::new(blueprint);
+    let mut team = Team::<A>::new(!formula.wide, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
     let mut dys = Array::<Vector<F, V>>::new(held);
     let mut gammas = Array::<Vector<G, V>>::new(held);

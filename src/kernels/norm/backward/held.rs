@@ -1,7 +1,8 @@
 use super::{Formula, Means, Wanted, input_gradient, saved_statistics};
 use crate::kernels::{
     plan::Blueprint,
-    row::{Rows, Team, elements_sum, load, store},
+    row::{Rows, load, store},
+    team::{Team, elements_sum},
 };
 use cubecl::prelude::*;
 
@@ -26,7 +27,7 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
 ) {
     let lane = UNIT_POS_X as usize;
     let held = blueprint.held;
-    let mut team = Team::<A>::new(blueprint);
+    let mut team = Team::<A>::new(!formula.wide, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
     let mut dys = Array::<Vector<F, V>>::new(held);
     let mut next_xs = Array::<Vector<F, V>>::new(held);

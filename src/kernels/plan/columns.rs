@@ -1,0 +1,160 @@
+//! Sums that run down columns: softmax along another dimension than the last, and parameter gradients.
+
+use super::{Hardware, Pass};
+
+/// How the units of a cube share columns, where a sum runs down them. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ColumnBlueprint {
+    /// Vectors of columns in a cube.
+    pub lanes: usize,
+    /// Units that share each: a power of two.
+    pub splits: usize,
+    /// Vectors that each unit holds in registers.
+    pub held: usize,
+    /// Whether a column is read in chunks, once for each pass over it.
+    pub chunked: bool,
+}
+
+impl ColumnBlueprint {
+    /// The blueprint for columns `length` long, of which `inner` vectors of `width` elements of
+    /// `size` bytes are next to one another.
+    ///
+    /// What decides the order of a column's sum, `splits`, `held` and `chunked`, takes neither of
+    /// `inner` and `width`: a column gives the same bits, however many others there are.
+    pub(crate) fn new(
+        pass: Pass,
+        length: usize,
+        inner: usize,
+        width: usize,
+        size: usize,
+        hardware: Hardware,
+    ) -> Self {
+        if hardware.cpu || !hardware.shared {
+            return Self { lanes: hardware.max_units.min(64), splits: 1, held: 4, chunked: true };
+        }
+        // 128 bytes of registers for each tensor that is read, in the widest vectors.
+        let (units, most) = match (hardware.plane, pass) {
+            // Few and small kernels where there are no planes, as for rows.
+            (1, _) => (256, 4),
+            (_, Pass::Forward) if size == 4 => (1024, 8),
+            _ => (1024, 4),
+        };
+        let units = units.min(hardware.max_units);
+        let splits = length.div_ceil(most).next_power_of_two().min(1 << (units / 8).ilog2());
+        let held = length.div_ceil(splits).next_power_of_two().min(most);
+        // 128 bytes next to one another, or all that there are; more where columns are short.
+        let mut lanes = (128 / (width * size)).clamp(1, inner).min(units / splits);
+        while lanes * splits * 2 <= units.min(256) {
+            lanes *= 2;
+        }
+        Self { lanes, splits, held, chunked: held * splits < length }
+    }
+}
+
+/// Into how many groups rows are cut for a sum over them. Group `g` of `G` has the rows
+/// `g, g + G, g + 2G, …`, added in that order.
+///
+/// Takes shape and type alone, so that the sum is the same on devices of any size. 132 teams of
+/// 8,192 columns fill the H200 on which the number was measured; there are several times as many
+/// where a group would have more than 512 rows, as its rounding errors grow with them. Partials of a
+/// parameter take at most a sixteenth of the input's memory where there are 1,024 rows or more, a
+/// quarter of its elements below.
+pub(crate) fn groups(rows: usize, columns: usize, size: usize) -> usize {
+    let filling = 132 * (8192 / columns).max(1);
+    let filling = filling * rows.div_ceil(512 * filling).max(1);
+    let bounded = if rows >= 1024 { rows * size / (16 * size.max(4)) } else { rows.div_ceil(4) };
+    filling.min(bounded).max(1)
+}
+
+/// How many units share the sum of a column of partials, and how many columns a cube takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ColumnPlan {
+    /// Vectors of columns in a cube.
+    pub columns: usize,
+    /// Units for each, a power of two: unit `s` of `S` adds the partials `s, s + S, …`; then the
+    /// units' sums are added as a tree.
+    pub splits: usize,
+}
+
+impl ColumnPlan {
+    pub(crate) fn new(hardware: Hardware) -> Self {
+        if hardware.cpu || !hardware.shared {
+            Self { columns: hardware.max_units.min(64), splits: 1 }
+        } else {
+            // 128-byte reads by eight units, 32 deep: 2 to 3 µs on an H200.
+            Self { columns: 8, splits: 1 << (hardware.max_units / 8).clamp(1, 32).ilog2() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{AMD, CPU, H200, LLVMPIPE, SPIRV},
+        *,
+    };
+
+    /// Lengths and widths of all kinds, on all hardware.
+    fn each(mut check: impl FnMut(Pass, usize, usize, usize, usize, Hardware)) {
+        for hardware in [H200, AMD, LLVMPIPE, SPIRV, CPU] {
+            for pass in [Pass::Forward, Pass::Backward] {
+                for length in (1..300).chain([511, 512, 513, 1024, 4097, 70_000]) {
+                    for inner in [1, 2, 3, 9, 64, 784] {
+                        for (width, size) in [(1, 2), (8, 2), (1, 4), (4, 4), (1, 8), (2, 8)] {
+                            check(pass, length, inner, width, size, hardware);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_blueprint_covers_the_column_within_the_hardware() {
+        each(|pass, length, inner, width, size, hardware| {
+            let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+            let ColumnBlueprint { lanes, splits, held, chunked } = blueprint;
+            assert!(lanes > 0 && held > 0 && splits.is_power_of_two(), "{blueprint:?}");
+            assert!(lanes * splits <= hardware.max_units, "{blueprint:?}");
+            assert!(chunked || held * splits >= length, "{length} long: {blueprint:?}");
+            assert!(splits == 1 || hardware.shared && !hardware.cpu, "{blueprint:?}");
+        });
+    }
+
+    #[test]
+    fn the_order_of_a_column_is_that_of_its_length() {
+        each(|pass, length, inner, width, size, hardware| {
+            let of = |inner, width| {
+                let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+                (blueprint.splits, blueprint.held, blueprint.chunked)
+            };
+            assert_eq!(of(inner, width), of(1, 1));
+        });
+    }
+
+    #[test]
+    fn partials_take_a_sixteenth_of_the_input_at_most() {
+        for rows in (1..3000).chain([4096, 32_768, 65_536, 1_000_000]) {
+            for columns in [1, 31, 256, 1024, 4095, 8192, 16_384, 70_000] {
+                for size in [2, 4, 8] {
+                    let groups = groups(rows, columns, size);
+                    assert!((1..=rows).contains(&groups));
+                    assert!(rows == 1 || groups < rows, "partials the size of the input");
+                    let partials = groups * columns * size.max(4);
+                    let bound = rows * columns * size / 16;
+                    assert!(rows < 1024 || partials <= bound, "{rows}x{columns} of {size} bytes");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_have_few_rows_where_they_can() {
+        for columns in [31, 256, 4096, 16_384] {
+            for rows in [4096, 65_536, 1_000_000, 4_000_000] {
+                let groups = groups(rows, columns, 4);
+                assert!(rows.div_ceil(groups) <= 512, "{rows}x{columns}: {groups}");
+            }
+        }
+    }
+}

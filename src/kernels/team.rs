@@ -1,0 +1,302 @@
+//! The units that share a row or a column: sums that they run up, and what they fold together.
+
+use super::plan::Blueprint;
+use cubecl::prelude::*;
+
+/// Terms of a [`RunningSum`] that are added up before they are added to its total.
+const RUN: usize = 64;
+
+/// A sum of many vectors, in two steps, so that its error grows with the fourth root of their
+/// number and not with its square root. Infinities stay infinite, which a compensated sum's don't.
+#[derive(CubeType)]
+pub(crate) struct RunningSum<A: Float, V: Size> {
+    total: Vector<A, V>,
+    run: Vector<A, V>,
+    terms: usize,
+}
+
+#[cube]
+impl<A: Float, V: Size> RunningSum<A, V> {
+    pub fn new() -> Self {
+        RunningSum::<A, V> {
+            total: Vector::<A, V>::zero(),
+            run: Vector::<A, V>::zero(),
+            terms: 0usize,
+        }
+    }
+
+    pub fn add(&mut self, term: Vector<A, V>) {
+        self.run += term;
+        self.terms += 1;
+        if self.terms == RUN {
+            self.total += self.run;
+            self.run = Vector::<A, V>::zero();
+            self.terms = 0usize;
+        }
+    }
+
+    /// Multiplies the sum.
+    pub fn scale(&mut self, factor: Vector<A, V>) {
+        self.total *= factor;
+        self.run *= factor;
+    }
+
+    pub fn total(&self) -> Vector<A, V> {
+        self.total + self.run
+    }
+}
+
+/// The place of this unit's team in the launch: its row, or its group of rows.
+#[cube]
+pub(crate) fn team_position(#[comptime] teams: usize) -> usize {
+    if comptime!(teams == 1) {
+        // Not from the unit's position: barriers ask for control flow seen to be uniform.
+        CUBE_POS
+    } else {
+        CUBE_POS * teams + UNIT_POS_Y as usize
+    }
+}
+
+/// The sum of a vector's elements, in order.
+#[cube]
+pub(crate) fn elements_sum<A: Float, V: Size>(vector: Vector<A, V>) -> A {
+    let mut sum = vector.extract(0usize);
+    #[unroll]
+    for i in 1..vector.vector_size() {
+        sum += vector.extract(i);
+    }
+    sum
+}
+
+/// The largest of a vector's elements.
+#[cube]
+pub(crate) fn elements_max<A: Float, V: Size>(vector: Vector<A, V>) -> A {
+    let mut largest = vector.extract(0usize);
+    #[unroll]
+    for i in 1..vector.vector_size() {
+        largest = max(largest, vector.extract(i));
+    }
+    largest
+}
+
+/// How the values of a team's units become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Fold {
+    Sum,
+    Max,
+}
+
+#[cube]
+fn folded<A: Float>(a: A, b: A, #[comptime] fold: Fold) -> A {
+    if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) }
+}
+
+/// The sum of two numbers, rounded, and what was rounded off (Knuth's TwoSum).
+#[cube]
+fn two_sum<A: Float>(a: A, b: A) -> (A, A) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
+/// A sum with what was rounded off it; infinities stay so.
+#[cube]
+fn corrected<A: Float>(sum: A, rest: A) -> A {
+    select(sum.abs() <= A::max_value(), sum + rest, sum)
+}
+
+/// The sum of a plane's values, rounded once: the last additions have the largest errors.
+#[cube]
+fn plane_sum_precise<A: Float>(value: A, #[comptime] plane: usize) -> A {
+    let mut sum = value;
+    let mut rest = A::new(0.0);
+    #[unroll]
+    for step in 0..comptime!(plane.ilog2()) {
+        let mask = comptime!(1u32 << step);
+        rest += plane_shuffle_xor(rest, mask);
+        let (next, error) = two_sum::<A>(sum, plane_shuffle_xor(sum, mask));
+        sum = next;
+        rest += error;
+    }
+    corrected::<A>(sum, rest)
+}
+
+/// The units that share a row, and what they meet in. Each of its folds gives the result to every
+/// unit, and every unit of the cube must call it.
+#[derive(CubeType)]
+pub(crate) struct Team<A: Float> {
+    /// Two places for what one fold shares, where it shares anything.
+    scratch: ComptimeOption<Shared<[A]>>,
+    /// Which place is next: one fold's readers never meet the next one's writers.
+    phase: usize,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+    /// Whether sums are rounded once: where results are as wide as sums. Beside the rounding to a
+    /// narrower type that of a sum is nothing.
+    #[cube(comptime)]
+    precise: bool,
+}
+
+/// Values that a fold takes from each unit at most.
+const VALUES: usize = 2;
+
+#[cube]
+impl<A: Float> Team<A> {
+    pub fn new(#[comptime] precise: bool, #[comptime] blueprint: Blueprint) -> Self {
+        let sharers = comptime!(blueprint.sharers());
+        let scratch = if comptime!(sharers > 0) {
+            ComptimeOption::new_Some(Shared::<[A]>::new_slice(comptime!(2 * VALUES * sharers)))
+        } else {
+            ComptimeOption::new_None()
+        };
+        Team::<A> { scratch, phase: 0usize, blueprint, precise }
+    }
+
+    pub fn sum(&mut self, value: A) -> A {
+        let mut values = Array::<A>::new(1usize);
+        values[0] = value;
+        self.fold(&mut values, 1usize, Fold::Sum);
+        values[0]
+    }
+
+    /// Two sums for one barrier.
+    pub fn sum_both(&mut self, first: A, second: A) -> (A, A) {
+        let mut values = Array::<A>::new(2usize);
+        values[0] = first;
+        values[1] = second;
+        self.fold(&mut values, 2usize, Fold::Sum);
+        (values[0], values[1])
+    }
+
+    pub fn max(&mut self, value: A) -> A {
+        let mut values = Array::<A>::new(1usize);
+        values[0] = value;
+        self.fold(&mut values, 1usize, Fold::Max);
+        values[0]
+    }
+
+    fn fold(&mut self, values: &mut Array<A>, #[comptime] count: usize, #[comptime] fold: Fold) {
+        let blueprint = self.blueprint;
+        let precise = comptime!(self.precise && fold == Fold::Sum);
+        let sharers = comptime!(blueprint.sharers());
+        let base = self.phase * comptime!(VALUES * sharers);
+        if comptime!(blueprint.plane > 1) {
+            #[unroll]
+            for i in 0..count {
+                values[i] = if comptime!(fold == Fold::Max) {
+                    plane_max(values[i])
+                } else if comptime!(precise) {
+                    plane_sum_precise::<A>(values[i], blueprint.plane)
+                } else {
+                    plane_sum(values[i])
+                };
+            }
+        }
+        #[comptime]
+        match self.scratch.as_mut() {
+            ComptimeOption::Some(scratch) => {
+                if comptime!(blueprint.plane > 1) {
+                    if UNIT_POS_PLANE == 0 {
+                        #[unroll]
+                        for i in 0..count {
+                            scratch[base + i * sharers + PLANE_POS as usize] = values[i];
+                        }
+                    }
+                    sync_cube();
+                    // A tree, so that errors grow with its height alone.
+                    let mut parts = Array::<A>::new(sharers);
+                    #[unroll]
+                    for i in 0..count {
+                        let mut rest = A::new(0.0);
+                        #[unroll]
+                        for plane in 0..sharers {
+                            parts[plane] = scratch[base + i * sharers + plane];
+                        }
+                        #[unroll]
+                        for step in 0..comptime!(sharers.next_power_of_two().ilog2()) {
+                            #[unroll]
+                            for pair in 0..comptime!((sharers >> step).div_ceil(2)) {
+                                let at = comptime!((2 * pair) << step);
+                                let other = comptime!(at + (1 << step));
+                                if comptime!(other < sharers) {
+                                    if comptime!(precise) {
+                                        let (sum, error) = two_sum::<A>(parts[at], parts[other]);
+                                        parts[at] = sum;
+                                        rest += error;
+                                    } else {
+                                        parts[at] = folded::<A>(parts[at], parts[other], fold);
+                                    }
+                                }
+                            }
+                        }
+                        values[i] = if comptime!(precise) {
+                            corrected::<A>(parts[0], rest)
+                        } else {
+                            parts[0]
+                        };
+                    }
+                } else {
+                    let unit = UNIT_POS_X as usize;
+                    #[unroll]
+                    for i in 0..count {
+                        scratch[base + i * sharers + unit] = values[i];
+                    }
+                    sync_cube();
+                    #[unroll]
+                    for step in 0..comptime!(sharers.ilog2()) {
+                        let half = comptime!(sharers >> (step + 1));
+                        if unit < half {
+                            #[unroll]
+                            for i in 0..count {
+                                let at = base + i * sharers + unit;
+                                let value = folded::<A>(scratch[at], scratch[at + half], fold);
+                                scratch[at] = value;
+                            }
+                        }
+                        sync_cube();
+                    }
+                    #[unroll]
+                    for i in 0..count {
+                        values[i] = scratch[base + i * sharers];
+                    }
+                }
+                self.phase = 1usize - self.phase;
+            }
+            ComptimeOption::None => {}
+        }
+    }
+}
+
+/// The sum or the largest of the values of the units that share a column, given to each: `splits` of
+/// them, a power of two, in each of `lanes` columns. A tree. Every unit of the cube must call it.
+#[cube]
+pub(crate) fn fold_columns<A: Float, V: Size>(
+    value: Vector<A, V>,
+    #[comptime] lanes: usize,
+    #[comptime] splits: usize,
+    #[comptime] fold: Fold,
+) -> Vector<A, V> {
+    if comptime!(splits == 1) {
+        value
+    } else {
+        let mut scratch = Shared::<[Vector<A, V>]>::new_slice(comptime!(splits * lanes));
+        let split = UNIT_POS_Y as usize;
+        let lane = UNIT_POS_X as usize;
+        let unit = split * lanes + lane;
+        // The readers of an earlier fold, should it have had the same memory.
+        sync_cube();
+        scratch[unit] = value;
+        sync_cube();
+        #[unroll]
+        for step in 0..comptime!(splits.ilog2()) {
+            let half = comptime!(splits >> (step + 1));
+            if split < half {
+                let a = scratch[unit];
+                let b = scratch[unit + half * lanes];
+                scratch[unit] = if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) };
+            }
+            sync_cube();
+        }
+        scratch[lane]
+    }
+}
