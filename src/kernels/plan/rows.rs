@@ -132,10 +132,10 @@ impl Blueprint {
     /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
     /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
     fn without_planes(pass: Pass, vectors: usize, hardware: Hardware) -> Self {
-        let held = 4;
-        let chunked = vectors > 32 * held;
+        let (held, units) = (4, 1 << hardware.max_units.ilog2());
+        let chunked = vectors > 32.min(units) * held;
         Self {
-            lanes: if chunked { 256.min(1 << hardware.max_units.ilog2()) } else { 32 },
+            lanes: if chunked { 256.min(units) } else { 32.min(units) },
             teams: 1,
             plane: 1,
             held,
@@ -146,7 +146,7 @@ impl Blueprint {
     }
 
     /// A unit of a CPU is a thread: it takes rows of its own, without barriers, and reads them
-    /// again from its cache. One kernel for all lengths.
+    /// again from its cache. Two kernels for all lengths.
     fn unit_per_row(vectors: usize, hardware: Hardware) -> Self {
         let held = 8;
         Self {

@@ -2,6 +2,7 @@
 //! else holds the buffer finds it as it was.
 
 use crate::{
+    buffer::{Note, noted},
     compare::{Report, Verdict, same_bits},
     deliver::deliver,
     device,
@@ -162,4 +163,36 @@ pub fn one_buffer_for_all<O: Op>(op: O) {
         verdicts.push(same_bits("y of a row that is its own parameter", &shared.y, &y));
         verdicts
     });
+}
+
+/// y lies where an untracked x of its own lay, and dx where dy did.
+pub fn buffers_are_reused<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    if device::name() == "flex" {
+        return println!("skipped: there are no kernels for flex");
+    }
+    let mut random = Random::of("buffers_are_reused");
+    for dtype in dtypes::<O>(&device) {
+        for shape in [[3, 64], [37, 257], [2, 8193]] {
+            let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
+            let (x, before) = noted(data.x.tensor::<2>(&device));
+            let (y, after) = noted(op.forward(x, data.parameters::<1>(&device)));
+            y.into_data();
+            assert_same(before, after, &format!("y and x of {} {data}", O::NAME));
+
+            let (dy, before) = noted(data.dy.tensor::<2>(&device));
+            let x = data.x.tensor::<2>(&device).autodiff().require_grad();
+            let y = op.forward(x.clone(), data.parameters::<1>(&device));
+            let gradients = deliver(y, dy).backward();
+            let (dx, after) = noted(x.grad(&gradients).expect("x is tracked"));
+            dx.into_data();
+            assert_same(before, after, &format!("dx and dy of {} {data}", O::NAME));
+        }
+    }
+}
+
+fn assert_same(before: Note, after: Note, case: &str) {
+    let [before, after] = [before, after].map(|note| *note.lock().unwrap());
+    assert!(before.is_some(), "no buffer was seen: {case}");
+    assert_eq!(before, after, "the buffers of {case}");
 }
