@@ -1,13 +1,13 @@
 //! The second stage of a parameter gradient: partial rows added in a fixed order.
 
 use super::{
-    plan::{ColumnPlan, Hardware, grid},
-    team::{Fold, fold_columns},
+    plan::{ColumnPlan, Hardware, address, grid},
+    team::{Fold, RunningSum, fold_columns},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
 /// Partials that a unit adds up before it adds them to its sum, so that the error grows with the
-/// root of a number's root.
+/// fourth root of their number.
 const RUN: usize = 16;
 
 /// Adds the `[groups, columns]` partials of each output, which follow one another in `partials`, into
@@ -38,7 +38,7 @@ pub(crate) fn column_sum(
             client,
             CubeCount::Static(x, y, count as u32),
             CubeDim::new_2d(plan.columns as u32, plan.splits as u32),
-            AddressType::from_len(partials_len),
+            address(partials_len),
             width,
             BufferArg::from_raw_parts(partials.0, partials_len),
             buffer(first),
@@ -71,7 +71,7 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
     let splits = plan.splits;
     let column = cube * plan.columns + UNIT_POS_X as usize;
     let inside = column < vectors;
-    let mut sum = Vector::<A, V>::zero();
+    let mut sum = RunningSum::<A, V>::new();
     if inside {
         let mut group = UNIT_POS_Y as usize;
         while group < groups {
@@ -83,11 +83,11 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
                     run += partials[from + next * vectors + column];
                 }
             }
-            sum += run;
+            sum.add(run);
             group += comptime!(RUN * splits);
         }
     }
-    let sum = fold_columns::<A, V>(sum, plan.columns, splits, Fold::Sum);
+    let sum = fold_columns::<A, V>(sum.total(), plan.columns, splits, Fold::Sum);
     if inside && UNIT_POS_Y == 0 {
         if output == 0 {
             first[column] = Vector::cast_from(sum);

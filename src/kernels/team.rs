@@ -4,13 +4,14 @@ use super::plan::Blueprint;
 use cubecl::prelude::*;
 
 /// Terms of a [`RunningSum`] that are added up before they are added to its total.
-const RUN: usize = 64;
+const RUN: usize = 16;
 
-/// A sum of many vectors, in two steps, so that its error grows with the fourth root of their
-/// number and not with its square root. Infinities stay infinite, which a compensated sum's don't.
+/// A sum of many vectors. What is rounded off its total is kept, so that its error is that of a run,
+/// however many terms of one sign there are. Infinities stay infinite.
 #[derive(CubeType)]
 pub(crate) struct RunningSum<A: Float, V: Size> {
     total: Vector<A, V>,
+    rest: Vector<A, V>,
     run: Vector<A, V>,
     terms: usize,
 }
@@ -20,6 +21,7 @@ impl<A: Float, V: Size> RunningSum<A, V> {
     pub fn new() -> Self {
         RunningSum::<A, V> {
             total: Vector::<A, V>::zero(),
+            rest: Vector::<A, V>::zero(),
             run: Vector::<A, V>::zero(),
             terms: 0usize,
         }
@@ -29,7 +31,11 @@ impl<A: Float, V: Size> RunningSum<A, V> {
         self.run += term;
         self.terms += 1;
         if self.terms == RUN {
-            self.total += self.run;
+            // Knuth's TwoSum.
+            let sum = self.total + self.run;
+            let part = sum - self.total;
+            self.rest += (self.total - (sum - part)) + (self.run - part);
+            self.total = sum;
             self.run = Vector::<A, V>::zero();
             self.terms = 0usize;
         }
@@ -38,11 +44,14 @@ impl<A: Float, V: Size> RunningSum<A, V> {
     /// Multiplies the sum.
     pub fn scale(&mut self, factor: Vector<A, V>) {
         self.total *= factor;
+        self.rest *= factor;
         self.run *= factor;
     }
 
     pub fn total(&self) -> Vector<A, V> {
-        self.total + self.run
+        let finite = self.total.abs().less_equal(&Vector::new(A::max_value()));
+        let rest = select_many(finite, self.rest, Vector::zero());
+        self.total + (self.run + rest)
     }
 }
 

@@ -57,24 +57,24 @@ impl fmt::Display for Path {
 impl Execution {
     /// The execution of an op whose input has the given element type.
     pub(crate) fn of(device: &Device, input: DType) -> Self {
-        let path = if has_kernels(device.as_dispatch()) {
-            Path::Fused
-        } else {
-            Path::Composed(Reason::NoKernel { device: format!("{device:?}") })
+        let path = match without_kernels(device.as_dispatch()) {
+            None => Path::Fused,
+            Some(device) => Path::Composed(Reason::NoKernel { device: format!("{device:?}") }),
         };
         let accumulator = super::accumulator(input).into();
         Self { deterministic: path == Path::Fused, path, accumulator }
     }
 }
 
-fn has_kernels(device: &DispatchDevice) -> bool {
+/// The device, if it is not a CubeCL runtime.
+fn without_kernels(device: &DispatchDevice) -> Option<&DispatchDevice> {
     match device {
         #[cfg(feature = "autodiff")]
-        DispatchDevice::Autodiff(device) => has_kernels(device),
+        DispatchDevice::Autodiff(device) => without_kernels(device),
         #[cfg(feature = "cubecl-backend")]
-        DispatchDevice::Cube(_) => true,
+        DispatchDevice::Cube(_) => None,
         #[allow(unreachable_patterns, reason = "some builds have CubeCL devices only")]
-        _ => false,
+        device => Some(device),
     }
 }
 

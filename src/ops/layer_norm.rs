@@ -22,7 +22,8 @@ const OP: &str = Norm::Layer.name();
 ///
 /// f16, bf16, flex32, f32 and f64. The output has the type of `x`; `gamma` and `beta` may each have
 /// another. Sums, `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is
-/// rounded once. With an `epsilon` of 0 a row of equal values gives NaN.
+/// rounded once. With an `epsilon` of 0 a row of equal values gives NaN, or what rounding
+/// leaves of it; rows whose squares underflow are as inexact as those.
 ///
 /// # Panics
 ///

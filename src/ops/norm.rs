@@ -76,7 +76,7 @@ pub struct NormGradients<B: Backend> {
 /// [`try_layer_norm`](crate::try_layer_norm) leave them: checked.
 ///
 /// `x`, outputs and gradients have any shape of floats; its last `axes` dimensions form a row, and
-/// `gamma` and `beta` have their shape. All on one device.
+/// `gamma` and `beta` have their shape. All on one device. Kernels panic where shapes do not agree.
 #[allow(unused_variables, reason = "without any backend there is none to dispatch to")]
 #[backend_extension(
     Cube: cfg(feature = "cubecl-backend"),

@@ -20,7 +20,8 @@ const OP: &str = Norm::Rms.name();
 /// f16, bf16, flex32, f32 and f64. The output has the type of `x`; `gamma` may have another. Sums,
 /// `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is rounded once. A
 /// row whose squares exceed that range (values near 1e19 and above in f32 and bf16) is scaled by a
-/// power of two meanwhile. With an `epsilon` of 0 a row of zeros gives NaN.
+/// power of two meanwhile. With an `epsilon` of 0 a row of zeros gives NaN, and one
+/// whose squares underflow (values below 1e-19 in f32) is inexact or infinite.
 ///
 /// # Panics
 ///

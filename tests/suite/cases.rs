@@ -1,4 +1,4 @@
-//! What went wrong in other projects (cases.md), where no test of a subject has it already.
+//! What users of other projects reported, where no test of a subject has it already.
 //!
 //! Those that do: layouts of gradients and of x (unsloth 10617, VeOmni 958) and misaligned views of
 //! 3584 columns (flashinfer 634) are in `laws::layouts`; row counts, lengths and sums over rows

@@ -1,7 +1,7 @@
 //! The bounds, and what a failure says.
 //!
 //! An error is measured against its value's scale (see `oracle`): 1e-6 of it where sums are taken
-//! in f32, which is 17 roundings and what design.md promises; 1e-14 where in f64, 90 of its
+//! in f32, which is 17 roundings and what the README promises; 1e-14 where in f64, 90 of its
 //! roundings. A sum over rows may be off by 4 times as much: its terms are already off by some
 //! roundings each, and so are its partial sums, some of which are larger than the sum.
 //! A value in a narrower type than sums are taken in is rounded to it once: to within half of that

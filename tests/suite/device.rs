@@ -1,9 +1,15 @@
-//! The device under test: `BURN_FUSED_DEVICE` names it (cpu, vulkan, flex, cuda; cpu if unset).
+//! The device under test: `BURN_FUSED_DEVICE` names it (cpu, vulkan, flex, cuda; cpu if unset). Where
+//! it does not open, tests are skipped, or fail if `BURN_FUSED_REQUIRED` is set.
 
 #[cfg(feature = "wgpu")]
 use burn::backend::{CubeDevice, WgpuDevice, wgpu::WgpuBackend};
 use burn::tensor::{DType, Device, Tensor};
-use std::{env, panic::catch_unwind, sync::OnceLock};
+use std::{
+    env,
+    io::{self, Write},
+    panic::catch_unwind,
+    sync::OnceLock,
+};
 
 pub fn name() -> String {
     env::var("BURN_FUSED_DEVICE").unwrap_or_else(|_| "cpu".into())
@@ -17,12 +23,18 @@ pub fn is_fast() -> bool {
 /// The device, or `None` after saying why the calling test is skipped.
 pub fn open() -> Option<Device> {
     static OPENED: OnceLock<Result<Device, String>> = OnceLock::new();
-    match OPENED.get_or_init(|| open_named(&name())) {
-        Ok(device) => Some(device.clone()),
-        Err(reason) => {
-            println!("skipped: {reason}");
-            None
+    let opened = OPENED.get_or_init(|| {
+        let opened = open_named(&name());
+        if let Err(reason) = &opened {
+            // Not by a macro, whose output passing tests keep to themselves.
+            writeln!(io::stderr(), "all tests are skipped: {reason}").unwrap();
         }
+        opened
+    });
+    match opened {
+        Ok(device) => Some(device.clone()),
+        Err(reason) if env::var_os("BURN_FUSED_REQUIRED").is_some() => panic!("{reason}"),
+        Err(_) => None,
     }
 }
 

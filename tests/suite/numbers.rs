@@ -65,8 +65,7 @@ impl Numbers {
     }
 }
 
-/// A norm of rows whose squares, and for LayerNorm some differences, are past the accumulator's
-/// range. Gradients are large, so that dx is in f32's range of normal values.
+/// A norm of rows whose squares are past the accumulator's range. Gradients are large, so that dx is in f32's range of normal values.
 pub fn squares_past_the_range<O: Op>(op: O) {
     let Some(mut numbers) = Numbers::open("squares_past_the_range") else { return };
     let dtypes = device::dtypes(&numbers.device);

@@ -50,6 +50,10 @@ impl NormOps for CubeBackend {
     ) -> NormGradients<Self> {
         let gamma = gamma.into_option();
         let extent = extent(&x, axes);
+        assert_eq!(grad.shape(), x.shape(), "the gradient has the input's shape");
+        let saved = Shape::new([norm.statistics(), extent.rows]);
+        assert_eq!(statistics.shape(), saved, "the statistics are those of a forward pass");
+        assert_row(gamma.as_ref(), extent);
         let gamma_type = gamma.as_ref().map(|gamma| gamma.dtype);
         let types = types(x.dtype, gamma_type, wanted.beta);
         let leading = x.rank() - axes;
@@ -99,6 +103,8 @@ fn forward(
 ) -> (CubeTensor, Option<CubeTensor>) {
     let (gamma, beta) = (gamma.into_option(), beta.into_option());
     let extent = extent(&x, axes);
+    assert_row(gamma.as_ref(), extent);
+    assert_row(beta.as_ref(), extent);
     let [gamma_type, beta_type] = [&gamma, &beta].map(|p| p.as_ref().map(|p| p.dtype));
     let types = types(x.dtype, gamma_type, beta_type);
     let statistics = wants_statistics.then(|| {
@@ -124,6 +130,14 @@ fn forward(
     }
     .launch(&client);
     (y, statistics)
+}
+
+/// Kernels read as many elements of a parameter as a row has.
+fn assert_row(parameter: Option<&CubeTensor>, extent: Extent) {
+    if let Some(parameter) = parameter {
+        let found = parameter.meta.num_elements();
+        assert_eq!(found, extent.columns, "a parameter has the shape of a row");
+    }
 }
 
 fn types(x: DType, gamma: Option<DType>, beta: Option<DType>) -> Types {

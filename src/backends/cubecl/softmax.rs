@@ -10,7 +10,10 @@ use crate::{
     },
     ops::{Softmax, SoftmaxOps, accumulator},
 };
-use burn::{backend::tensor::FloatTensor, tensor::DType};
+use burn::{
+    backend::{TensorMetadata, tensor::FloatTensor},
+    tensor::DType,
+};
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 impl SoftmaxOps for CubeBackend {
@@ -32,6 +35,7 @@ impl SoftmaxOps for CubeBackend {
         form: Softmax,
     ) -> FloatTensor<Self> {
         let extent = extent(&y, dim);
+        assert_eq!(grad.shape(), y.shape(), "the gradient has the output's shape");
         if extent.outer * extent.length * extent.inner == 0 {
             return y;
         }

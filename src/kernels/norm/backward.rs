@@ -9,7 +9,7 @@ use crate::kernels::{
     column_sum::column_sum,
     plan::{Blueprint, Hardware, Pass, address, grid, groups},
     row::{Matrix, Rows, Target},
-    team::team_position,
+    team::{Team, elements_sum, team_position},
 };
 use chunked::backward_chunked;
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -53,14 +53,16 @@ impl Backward {
         let partials_len = sums * groups * columns;
         let partials = (sums > 0).then(|| client.empty(partials_len * accumulator.size()));
         let len = rows * columns;
-        let address_type = address(len.max(self.x.len).max(self.dy.len));
+        let saved = formula.saved(rows);
+        let inputs = self.x.len.max(self.dy.len);
+        let address_type = address(len.max(inputs).max(saved).max(partials_len));
         let limit = client.properties().hardware.max_cube_count.0;
         let (count_x, count_y) = grid(groups.div_ceil(blueprint.teams), limit);
         let (dy, dy_rows) = self.dy.args(width);
         let (x, x_rows) = self.x.args(width);
-        let saved = if self.centered { 3 * rows } else { rows };
         // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
-        // Where `dx` is `dy`, a unit writes what only it reads, and has read.
+        // Where `dx` is `dy`, a unit writes what only it has use for, and has read; what others read
+        // of that they discard.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             backward_kernel::launch_unchecked(
@@ -155,6 +157,26 @@ fn saved_statistics<A: Float>(
 struct Means<A: Float> {
     level: A,
     slope: A,
+}
+
+/// The row's means, of the units' sums.
+#[cube]
+fn means<A: Float, V: Size>(
+    level: Vector<A, V>,
+    slope: Vector<A, V>,
+    vectors: usize,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+) -> Means<A> {
+    let columns: usize = vectors * level.vector_size();
+    let columns = A::cast_from(columns);
+    let slope = elements_sum::<A, V>(slope);
+    if comptime!(formula.centered) {
+        let (level, slope) = team.sum_both(elements_sum::<A, V>(level), slope);
+        Means::<A> { level: level / columns, slope: slope / columns }
+    } else {
+        Means::<A> { level: A::new(0.0), slope: team.sum(slope) / columns }
+    }
 }
 
 /// `r·(dŷ − level − x̂·slope)`, with as few roundings of its largest term as there can be.

@@ -33,13 +33,17 @@ impl Forward {
         let blueprint = Blueprint::new(Pass::Forward, vectors, width, size, hardware);
         let formula = Formula::new(self.centered, self.types);
         let len = rows * columns;
-        let address_type = address(len.max(self.x.len));
+        let saved = formula.saved(rows);
+        let address_type = address(len.max(self.x.len).max(saved));
         let limit = client.properties().hardware.max_cube_count.0;
         let (count_x, count_y) = grid(rows.div_ceil(blueprint.teams), limit);
         let (x, x_rows) = self.x.args(width);
-        let saved = if self.centered { 3 * rows } else { rows };
+        // Not rounded to zero.
+        let least = f64::from(f32::from_bits(1));
+        let epsilon = if self.epsilon > 0.0 { self.epsilon.max(least) } else { 0.0 };
         // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
-        // Where `y` is `x`, a unit writes what only it has read.
+        // Where `y` is `x`, a unit writes what only it has use for, and has read; what others read
+        // of that they discard.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             forward_kernel::launch_unchecked(
@@ -56,7 +60,7 @@ impl Forward {
                 x_rows,
                 rows,
                 vectors,
-                InputScalar::new(self.epsilon, self.types.accumulator),
+                InputScalar::new(epsilon, self.types.accumulator),
                 formula,
                 blueprint,
                 self.types.x,

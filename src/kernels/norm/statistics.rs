@@ -30,6 +30,11 @@ impl Formula {
         let size = types.accumulator.size();
         Self { centered, double: size == 8, wide: size > types.x.size() }
     }
+
+    /// Numbers that are kept of all rows for their backward pass.
+    pub(super) fn saved(self, rows: usize) -> usize {
+        if self.centered { 3 * rows } else { rows }
+    }
 }
 
 /// What normalises a row: `x̂ = (x − near − rest)·inverse_root`.
@@ -68,7 +73,7 @@ struct Moments<A: Float> {
 #[cube]
 fn reduction<A: Float>(#[comptime] formula: Formula) -> A {
     // 2⁻⁸⁰, and 2⁻⁵⁶⁰.
-    let step = A::new(8.271_806_e-25);
+    let step = A::new(comptime!(f32::from_bits(0x1780_0000)));
     let mut product = step;
     #[unroll]
     for _ in 1..comptime!(if formula.double { 7 } else { 1 }) {
@@ -98,7 +103,10 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     if !fits {
         let scale = reduction::<A>(formula);
         let found = moments::<F, A, V>(x, from, held, vectors, team, formula, true, blueprint);
-        root = inverse_root::<A>(found.square + epsilon * scale * scale) * scale;
+        let square = found.square + epsilon * scale * scale;
+        // Of equal values the square is zero, and so is the scaled epsilon.
+        let of_equal = inverse_root::<A>(epsilon);
+        root = select(square == A::new(0.0), of_equal, inverse_root::<A>(square) * scale);
         near = found.near / scale;
         rest = found.rest / scale;
     }
@@ -148,7 +156,13 @@ fn value<F: Float, A: Float, V: Size>(
     #[comptime] scaled: bool,
 ) -> Vector<A, V> {
     let value = Vector::<A, V>::cast_from(value);
-    if comptime!(scaled) { value * Vector::new(reduction::<A>(formula)) } else { value }
+    if comptime!(scaled) {
+        // Not a product, which Mesa's compiler takes out of a sum of such, and the sum overflows.
+        let tiny = Vector::new(A::new(2e-38));
+        fma(value, Vector::new(reduction::<A>(formula)), tiny)
+    } else {
+        value
+    }
 }
 
 #[cube]

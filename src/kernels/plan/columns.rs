@@ -93,6 +93,7 @@ mod tests {
         super::tests::{AMD, CPU, H200, LLVMPIPE, SPIRV},
         *,
     };
+    use std::collections::HashSet;
 
     /// Lengths and widths of all kinds, on all hardware.
     fn each(mut check: impl FnMut(Pass, usize, usize, usize, usize, Hardware)) {
@@ -119,6 +120,25 @@ mod tests {
             assert!(chunked || held * splits >= length, "{length} long: {blueprint:?}");
             assert!(splits == 1 || hardware.shared && !hardware.cpu, "{blueprint:?}");
         });
+    }
+
+    /// Each is compiled again where it writes over its input.
+    #[test]
+    fn few_kernels_serve_all_lengths() {
+        for hardware in [H200, AMD, LLVMPIPE, SPIRV, CPU] {
+            for (pass, size) in [Pass::Forward, Pass::Backward]
+                .into_iter()
+                .flat_map(|pass| [2, 4, 8].map(|size| (pass, size)))
+            {
+                for (inner, width) in [(1, 1), (9, 1), (784, 16 / size)] {
+                    let of =
+                        |length| ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+                    let kernels: HashSet<_> = (1..=4096).map(of).collect();
+                    let count = 2 * kernels.len();
+                    assert!(count <= 24, "{pass:?} of {size} bytes, {hardware:?}: {count}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(crate) fn vector_width_for_lengths(
 fn limits(pass: Pass, size: usize, hardware: Hardware) -> (usize, usize, usize) {
     let units = |most: usize| most.min(hardware.max_units);
     match (pass, size) {
-        (Pass::Forward, _) => (units(1024), 32, 32),
+        (Pass::Forward, 0..=4) => (units(1024), 32, 32),
+        (Pass::Forward, _) => (units(512), 16, 16),
         // H200, 16 bits: fastest with one vector a unit, as conversions need threads. Of 512 units;
         // with 1,024 of half the registers, 4,096×8,192 takes 65 µs in place of 60.
         (Pass::Backward, 0..=2) => (units(512), 8, 32),
@@ -87,6 +88,7 @@ impl Blueprint {
         let (most_units, good, most) = limits(pass, size, hardware);
         let (good, most) = ((good / width).max(1), (most / width).max(1));
         let plane = hardware.plane;
+        let most_units = (most_units / plane).max(1) * plane;
         let lanes_for =
             |held: usize| vectors.div_ceil(held).next_multiple_of(plane).clamp(plane, most_units);
         // The most vectors that leave no unit idle; else as many as are good, or as have to be.
@@ -99,7 +101,11 @@ impl Blueprint {
         Self {
             lanes,
             // A plane a row: eight rows a cube, so that 32 cubes do not limit a multiprocessor.
-            teams: if lanes == plane { (256 / lanes).min(8) } else { 1 },
+            teams: if lanes == plane {
+                (256.min(hardware.max_units) / lanes).clamp(1, 8)
+            } else {
+                1
+            },
             plane,
             held,
             chunked,

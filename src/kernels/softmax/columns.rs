@@ -165,20 +165,21 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     // Once, unless chunked.
     while start < length + split {
         load(x, from, x_stride, start, length, &mut held, blueprint);
-        let mut largest = exponentials.largest;
+        let mut largest = least;
         #[unroll]
         for i in 0..blueprint.held {
             let inside = start + i * blueprint.splits < length;
             largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
         }
+        let base = exponentials.raise(largest);
         let mut terms = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..blueprint.held {
             let inside = start + i * blueprint.splits < length;
-            let term = exp::<A, V>(Vector::cast_from(held[i]) - largest);
+            let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
             terms += select(inside, term, Vector::zero());
         }
-        exponentials.add(terms, largest);
+        exponentials.add(terms);
         start += chunk;
     }
     let largest = fold_columns::<A, V>(exponentials.largest, lanes, splits, Fold::Max);

@@ -4,12 +4,17 @@ use super::Types;
 use crate::kernels::team::RunningSum;
 use cubecl::prelude::*;
 
-/// The sum of exponentials of values less the largest of them so far, which both change as values
-/// come (Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018). Each element of a
-/// vector has its own.
+/// How far a value may be above the base of a sum of exponentials before the base is raised.
+const MARGIN: f32 = 8.0;
+
+/// The sum of exponentials of values less a base near the largest of them so far, which both change as
+/// values come (after Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018). The
+/// base lags behind, so that slowly rising values do not round the sum each time anew. Each element of
+/// a vector has its own.
 #[derive(CubeType)]
 pub(super) struct Exponentials<A: Float, V: Size> {
     pub largest: Vector<A, V>,
+    base: Vector<A, V>,
     sum: RunningSum<A, V>,
 }
 
@@ -19,21 +24,31 @@ impl<A: Float, V: Size> Exponentials<A, V> {
     pub fn new() -> Self {
         Exponentials::<A, V> {
             largest: Vector::new(A::min_value()),
+            base: Vector::new(A::min_value()),
             sum: RunningSum::<A, V>::new(),
         }
     }
 
-    /// Adds `terms`, the sum of the exponentials of some values less `largest`; that is the largest of
-    /// them and of `self.largest`.
-    pub fn add(&mut self, terms: Vector<A, V>, largest: Vector<A, V>) {
-        self.sum.scale(exp::<A, V>(self.largest - largest));
-        self.largest = largest;
+    /// The base for further values of which `largest` is the largest.
+    pub fn raise(&mut self, largest: Vector<A, V>) -> Vector<A, V> {
+        self.largest = max(self.largest, largest);
+        let above = self.largest.greater_than(&(self.base + Vector::new(A::new(MARGIN))));
+        let base = select_many(above, self.largest, self.base);
+        // Not every exponential of 0 is 1 to the last bit.
+        let factor = exp::<A, V>(self.base - base);
+        self.sum.scale(select_many(above, factor, Vector::new(A::new(1.0))));
+        self.base = base;
+        base
+    }
+
+    /// Adds the sum of the exponentials of some values less the base.
+    pub fn add(&mut self, terms: Vector<A, V>) {
         self.sum.add(terms);
     }
 
     /// The sum, as that of values less `largest`.
     pub fn total(&self, largest: Vector<A, V>) -> Vector<A, V> {
-        self.sum.total() * exp::<A, V>(self.largest - largest)
+        self.sum.total() * exp::<A, V>(self.base - largest)
     }
 }
 

@@ -40,7 +40,8 @@ pub(super) fn forward(call: Forward, client: &Client) {
     let address_type = address(extent.len().max(x.matrix.len));
     let (x, x_rows) = x.matrix.args(extent.width);
     // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
-    // Where `y` is `x`, a unit writes what only it reads, and has read.
+    // Where `y` is `x`, a unit writes what only it has use for, and has read; what others read
+    // of that they discard.
     unsafe {
         forward_kernel::launch_unchecked(
             client,
@@ -117,9 +118,8 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
             while start < vectors + lane {
                 load(x, from, start, vectors, &mut held, blueprint);
                 let largest = largest::<F, A, V>(&mut held, start, vectors, blueprint);
-                let largest = max(exponentials.largest, largest);
-                let terms = sum::<F, A, V>(&mut held, largest, start, vectors, blueprint);
-                exponentials.add(terms, largest);
+                let base = exponentials.raise(largest);
+                exponentials.add(sum::<F, A, V>(&mut held, base, start, vectors, blueprint));
                 start += chunk;
             }
             let largest = team.max(elements_max::<A, V>(exponentials.largest));

@@ -4,7 +4,7 @@ use crate::ops::{
 };
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
-    tensor::{FloatDType, Shape},
+    tensor::{BoolDType, FloatDType, Shape},
 };
 
 pub(crate) fn norm_forward<B: Backend>(
@@ -37,9 +37,16 @@ pub(crate) fn norm_forward<B: Backend>(
     };
     let mean_square = row_mean::<B>(B::float_mul(centered.clone(), centered.clone()));
     let squared_scale = B::float_mul(scale.clone(), scale.clone());
-    let epsilon = B::float_mul_scalar(squared_scale, epsilon.into());
-    let inverse_root = B::float_recip(B::float_sqrt(B::float_add(mean_square, epsilon)));
-    let mut y = B::float_mul(centered, inverse_root.clone());
+    let scaled_epsilon = B::float_mul_scalar(squared_scale, epsilon.into());
+    let square = B::float_add(mean_square, scaled_epsilon);
+    // Of equal large values both are zero: x̂ is too, whatever it is multiplied by.
+    let zero = B::float_equal_elem(square.clone(), 0.into(), bools::<B>(&square.device()));
+    let of_equal = |value: f64, tensor| match epsilon > 0.0 {
+        true => B::float_mask_fill(tensor, zero.clone(), value.into()),
+        false => tensor,
+    };
+    let inverse_root = B::float_recip(B::float_sqrt(square));
+    let mut y = B::float_mul(centered, of_equal(1.0, inverse_root.clone()));
     if let OptionalTensor::Some(gamma) = gamma {
         y = B::float_mul(y, widen::<B>(gamma, acc, [1, columns]));
     }
@@ -47,9 +54,16 @@ pub(crate) fn norm_forward<B: Backend>(
         y = B::float_add(y, widen::<B>(beta, acc, [1, columns]));
     }
     let means = means.into_iter().map(|mean| B::float_div(mean, scale.clone()));
-    let statistics = [B::float_mul(inverse_root, scale.clone())].into_iter().chain(means);
+    let inverse_root = B::float_mul(inverse_root, scale.clone());
+    let inverse_root = of_equal(epsilon.sqrt().recip(), inverse_root);
+    let statistics = [inverse_root].into_iter().chain(means);
     let flat = statistics.map(|tensor| B::float_reshape(tensor, Shape::new([1, rows])));
     NormOutput { y: narrow::<B>(y, dtype, shape), statistics: B::float_cat(flat.collect(), 0) }
+}
+
+/// The type of a device's booleans.
+fn bools<B: Backend>(device: &B::Device) -> BoolDType {
+    burn::backend::get_device_settings::<B>(device).bool_dtype
 }
 
 /// What each row is multiplied by: 1, or a power of two where squares might leave the range.
@@ -60,8 +74,8 @@ fn scale<B: Backend>(x: FloatTensor<B>, accumulator: FloatDType) -> FloatTensor<
     };
     let (device, [rows, _]) = (x.device(), x.shape().dims());
     let ones = B::float_ones(Shape::new([rows, 1]), &device, accumulator);
-    let bools = burn::backend::get_device_settings::<B>(&device).bool_dtype;
-    let large = B::float_greater_elem(B::float_max_abs_dim(x, 1), most.into(), bools);
+    let largest = B::float_max_abs_dim(x, 1);
+    let large = B::float_greater_elem(largest, most.into(), bools::<B>(&device));
     B::float_mask_fill(ones, large, small.into())
 }
 

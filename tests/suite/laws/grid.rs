@@ -137,7 +137,7 @@ pub fn mixed_types<O: Op>(op: O) {
     grid.report.finish();
 }
 
-/// Shapes on which other projects' sums over rows went wrong (cases.md, 'Parameter gradients').
+/// Shapes on which other projects' sums over rows went wrong.
 pub fn sums_over_rows<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "sums_over_rows") else { return };
     let dtypes = dtypes::<O>(&grid.device);

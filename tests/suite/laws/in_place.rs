@@ -17,7 +17,7 @@ fn each<O: Op>(name: &str, test: impl Fn(&Data, &Device) -> Vec<Verdict>) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of(name), Report::default());
     for dtype in dtypes::<O>(&device) {
-        for shape in [[3, 64], [37, 257], [2, 8193]] {
+        for shape in [[3, 64], [37, 257], [2, 8193], [2, 40_001]] {
             let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
             report.add(format!("{} {data}", O::NAME), test(&data, &device));
         }
@@ -173,14 +173,17 @@ pub fn buffers_are_reused<O: Op>(op: O) {
     }
     let mut random = Random::of("buffers_are_reused");
     for dtype in dtypes::<O>(&device) {
-        for shape in [[3, 64], [37, 257], [2, 8193]] {
+        for shape in [[3, 64], [37, 257], [2, 8193], [2, 40_001]] {
             let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
             let (x, before) = noted(data.x.tensor::<2>(&device));
+            // Until it has arrived the upload holds the buffer as well.
+            device.sync().unwrap();
             let (y, after) = noted(op.forward(x, data.parameters::<1>(&device)));
             y.into_data();
             assert_same(before, after, &format!("y and x of {} {data}", O::NAME));
 
             let (dy, before) = noted(data.dy.tensor::<2>(&device));
+            device.sync().unwrap();
             let x = data.x.tensor::<2>(&device).autodiff().require_grad();
             let y = op.forward(x.clone(), data.parameters::<1>(&device));
             let gradients = deliver(y, dy).backward();

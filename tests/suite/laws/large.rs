@@ -27,16 +27,17 @@ fn samples(rows: usize, random: &mut Random) -> Vec<usize> {
 
 /// On a fast device 2³¹ elements and more; elsewhere the same test of fewer, so that it is tried.
 pub fn past_31_bits_of_elements<O: Op>(op: O) {
-    past(op, "past_31_bits_of_elements", 31);
+    past(op, op, "past_31_bits_of_elements", 31);
 }
 
 /// The same of 2³².
 pub fn past_32_bits_of_elements<O: Op>(op: O) {
-    past(op, "past_32_bits_of_elements", 32);
+    past(op, op, "past_32_bits_of_elements", 32);
 }
 
-/// x is as large in memory, dy an expanded view.
-fn past<O: Op>(op: O, test: &str, bits: u32) {
+/// x is as large in memory, dy an expanded view. `of_pattern` is the op on the matrix that is repeated
+/// along a dimension ahead of its two.
+pub fn past<O: Op>(of_pattern: O, op: O, test: &str, bits: u32) {
     let Some(device) = device::open() else { return };
     let mut random = Random::of(test);
     let times = if device::is_fast() {
@@ -47,7 +48,9 @@ fn past<O: Op>(op: O, test: &str, bits: u32) {
     };
     let dtype = if device.supports_dtype(DType::BF16) { DType::BF16 } else { DType::F32 };
     let data = Data::random::<O>(&[PATTERN, COLUMNS], 1, dtype, Some(DType::F32), &mut random);
-    let pattern = data.run(op, &device);
+    let pattern = data.run(of_pattern, &device);
+    let mut report = Report::default();
+    data.check(of_pattern, &pattern, &mut report, "the pattern");
     let rows = times * PATTERN;
     let block =
         |values: &Values| values.clone().reshaped(&[1, PATTERN, COLUMNS]).tensor::<3>(&device);
@@ -72,7 +75,6 @@ fn past<O: Op>(op: O, test: &str, bits: u32) {
             assert_eq!(row_of(&whole, row), expected, "{name}: row {row} of {rows}");
         }
     }
-    let mut report = Report::default();
     for (name, (p, exact)) in O::PARAMETERS
         .iter()
         .zip(parameters.iter().flatten().zip(data.expected(op, None).parameters))
@@ -81,9 +83,7 @@ fn past<O: Op>(op: O, test: &str, bits: u32) {
         let exact = repeated_sums(exact, times as f64);
         report.add(O::NAME, [compare(name, Kind::RowSum, &exact, &found, DType::F32)]);
     }
-    if !O::PARAMETERS.is_empty() {
-        report.finish();
-    }
+    report.finish();
 }
 
 fn row_of(whole: &Tensor<3>, row: usize) -> Vec<f64> {

@@ -28,7 +28,7 @@ pub fn outputs_are_written_whole<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("outputs_are_written_whole"), Report::default());
     for dtype in dtypes::<O>(&device) {
-        for shape in [[1, 4], [3, 33], [67, 129], [1025, 64], [2049, 257], [5, 8193]] {
+        for shape in [[1, 4], [3, 33], [67, 129], [1025, 64], [2049, 257], [5, 8193], [3, 40_001]] {
             let [rows, columns] = shape;
             let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
             let (x, dy) = (data.x.tensor::<2>(&device), data.dy.tensor(&device));
@@ -46,7 +46,7 @@ pub fn inputs_are_left_alone<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("inputs_are_left_alone"), Report::default());
     for dtype in dtypes::<O>(&device) {
-        for shape in [[3, 64], [37, 257], [2, 8193]] {
+        for shape in [[3, 64], [37, 257], [2, 8193], [2, 40_001]] {
             let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
             let (x, dy) = (data.x.tensor::<2>(&device), data.dy.tensor::<2>(&device));
             let parameters = data.parameters::<1>(&device);

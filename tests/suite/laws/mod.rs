@@ -26,7 +26,8 @@ macro_rules! laws {
             }
             in_place {
                 untracked, needed_by_the_graph, needed_by_the_parameters, gradients,
-                one_buffer_for_all, buffers_are_reused, }
+                one_buffer_for_all, buffers_are_reused,
+            }
             large {
                 past_31_bits_of_elements, past_32_bits_of_elements, columns_past_the_limits,
                 a_million_rows,

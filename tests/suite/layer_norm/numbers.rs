@@ -122,3 +122,44 @@ fn large_and_small_values() {
 fn squares_past_the_range() {
     numbers::squares_past_the_range(LayerNorm::default());
 }
+
+/// Rows of one large value: even the scaled squares are nothing, and so is epsilon among them.
+#[test]
+fn large_equal_values() {
+    let Some(mut numbers) = Numbers::open("large_equal_values") else { return };
+    for value in [1e15, 5e24, 1e30, 1.1e38] {
+        for shape in [SHAPE, [3, 768], WIDE] {
+            let case = format!("all {value:e}");
+            let op = LayerNorm::default();
+            numbers.rows_under_a_random_one(op, shape, DType::F32, &case, |_| value);
+        }
+    }
+    numbers.report.finish();
+}
+
+/// The distance of a padding lane from such a mean, over the root of epsilon, is past the type's range.
+#[test]
+fn padding_beside_a_large_mean() {
+    let Some(mut numbers) = Numbers::open("padding_beside_a_large_mean") else { return };
+    for (power, epsilon) in [(113, 1e-12), (120, 1e-5)] {
+        for columns in [13, 20, 33, 64, 300] {
+            let case = format!("all 2^{power}, epsilon {epsilon:e}");
+            let (op, shape) = (LayerNorm(epsilon), [3, columns]);
+            let value = 2f64.powi(power);
+            numbers.rows_under_a_random_one(op, shape, DType::F32, &case, |_| value);
+        }
+    }
+    numbers.report.finish();
+}
+
+/// A sum of these overflows unless each is made smaller first, and compilers may put that last.
+#[test]
+fn large_values_of_one_sign() {
+    let Some(mut numbers) = Numbers::open("large_values_of_one_sign") else { return };
+    for shape in [[3, 31], [3, 77], [3, 125], WIDE] {
+        let value = |column: usize| if column.is_multiple_of(16) { 0.3e38 } else { 1.5e38 };
+        let op = LayerNorm::default();
+        numbers.rows_under_a_random_one(op, shape, DType::F32, "1.5e38 or 0.3e38", value);
+    }
+    numbers.report.finish();
+}

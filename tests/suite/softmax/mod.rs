@@ -2,7 +2,7 @@
 
 use crate::{
     op::{self, Checked, Op},
-    oracle::{self, Expected},
+    oracle::{self, Exact, Expected},
 };
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused::{FusedError, ops::Execution};
@@ -13,7 +13,8 @@ mod laws;
 mod lengths;
 mod numbers;
 
-/// Softmax along a dimension. The oracle takes it along the last.
+/// Softmax along a dimension: the last, or the first of a matrix. The oracle of any other takes it
+/// along the last.
 #[derive(Debug, Clone, Copy)]
 pub struct Softmax(pub isize);
 
@@ -24,6 +25,12 @@ pub struct LogSoftmax(pub isize);
 /// The float types that `device` computes both in.
 pub fn dtypes(device: &Device) -> Vec<DType> {
     op::dtypes::<Softmax>(device)
+}
+
+/// The transpose of a matrix of so many columns.
+fn transposed(values: &[f64], columns: usize) -> Vec<f64> {
+    let rows = values.len() / columns.max(1);
+    (0..values.len()).map(|i| values[i % rows * columns + i / rows]).collect()
 }
 
 macro_rules! op {
@@ -50,7 +57,19 @@ macro_rules! op {
                 dy: &[f64],
                 y: Option<&[f64]>,
             ) -> Expected {
-                oracle::$function(x, columns, dy, y)
+                if self.0 != 0 {
+                    return oracle::$function(x, columns, dy, y);
+                }
+                // Down the columns of a matrix: along the rows of its transpose.
+                let rows = x.len() / columns.max(1);
+                let turned = |values: &[f64]| transposed(values, columns);
+                let y = y.map(turned);
+                let expected = oracle::$function(&turned(x), rows, &turned(dy), y.as_deref());
+                let back = |exact: Exact| Exact {
+                    values: transposed(&exact.values, rows),
+                    scales: transposed(&exact.scales, rows),
+                };
+                Expected { y: back(expected.y), dx: back(expected.dx), ..expected }
             }
         }
 

@@ -6,7 +6,7 @@ use crate::{
     op::Op,
     oracle::sum,
     softmax,
-    values::{exact, ulp},
+    values::{Values, exact, ulp},
 };
 use burn::tensor::DType;
 
@@ -104,5 +104,29 @@ fn rows_sum_to_one() {
             }
         }
     }
+    numbers.report.finish();
+}
+
+/// Logits that rise evenly, so that the largest so far changes all the way and a running sum is scaled
+/// with it; along rows, and down the columns of a matrix.
+#[test]
+fn rising_logits() {
+    fn check<O: Op>(numbers: &mut Numbers, rows: O, columns: O) {
+        for length in [300, 4096, 70_000] {
+            for span in [0.5, 2.0, 50.0] {
+                let (case, part) = (format!("rising by {span}"), span / length as f64);
+                let dtype = DType::F32;
+                numbers.rows_under_a_random_one(rows, [2, length], dtype, &case, |column| {
+                    part * column as f64
+                });
+                let mut data = numbers.data::<O>([length, 2], dtype);
+                data.x = Values::of(&[length, 2], dtype, |i| part * (i / 2) as f64);
+                numbers.check(columns, &data, &case);
+            }
+        }
+    }
+    let Some(mut numbers) = Numbers::open("rising_logits") else { return };
+    check(&mut numbers, Softmax(-1), Softmax(0));
+    check(&mut numbers, LogSoftmax(-1), LogSoftmax(0));
     numbers.report.finish();
 }

@@ -1,7 +1,7 @@
-use super::{Formula, Wanted, held::means, input_gradient, saved_statistics};
+use super::{Formula, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
     plan::Blueprint,
-    row::{Rows, bounded, load, store},
+    row::{Rows, bounded, is_inside, load, store},
     team::{RunningSum, Team},
 };
 use cubecl::prelude::*;
@@ -59,7 +59,12 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
             #[unroll]
             for i in 0..held {
                 let dy = Vector::<A, V>::cast_from(dys[i]);
-                let product = dy * statistics.normalized::<F, V>(xs[i], formula);
+                let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
+                if comptime!(formula.centered) {
+                    // Past the row's end x̂ is that of zero, which may be infinite.
+                    let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+                    product = select(inside, product, Vector::zero());
+                }
                 #[comptime]
                 match partials.as_mut() {
                     ComptimeOption::Some(partials) => {

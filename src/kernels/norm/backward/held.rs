@@ -1,8 +1,8 @@
-use super::{Formula, Means, Wanted, input_gradient, saved_statistics};
+use super::{Formula, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
     plan::Blueprint,
-    row::{Rows, load, store},
-    team::{Team, elements_sum},
+    row::{Rows, is_inside, load, store},
+    team::Team,
 };
 use cubecl::prelude::*;
 
@@ -58,8 +58,9 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
                 xs[i] = next_xs[i];
                 dys[i] = next_dys[i];
             }
-            // Issued before this row's barrier, so that reading goes on while units wait.
-            let next = usize::min(row + groups, rows - 1);
+            // Issued before this row's barrier, so that reading goes on while units wait. After the
+            // last row that row again, as another may be written over meanwhile.
+            let next = select(row + groups < rows, row + groups, row);
             load(x, x_rows.offset(next), lane, vectors, &mut next_xs, blueprint);
             load(dy, dy_rows.offset(next), lane, vectors, &mut next_dys, blueprint);
         } else {
@@ -71,9 +72,14 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
         let mut slope = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..held {
-            // Zero past the end of the row, and so is all that is added here.
+            // Zero past the end of the row.
             let dy = Vector::<A, V>::cast_from(dys[i]);
-            let product = dy * statistics.normalized::<F, V>(xs[i], formula);
+            let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
+            if comptime!(formula.centered) {
+                // Past the row's end x̂ is that of zero, which may be infinite.
+                let inside = is_inside(lane + i * blueprint.lanes, vectors, blueprint);
+                product = select(inside, product, Vector::zero());
+            }
             gamma_sums[i] += product;
             beta_sums[i] += dy;
             if comptime!(scaled) {
@@ -124,25 +130,5 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
             }
         }
         ComptimeOption::None => {}
-    }
-}
-
-/// The row's means, of the units' sums.
-#[cube]
-pub(super) fn means<A: Float, V: Size>(
-    level: Vector<A, V>,
-    slope: Vector<A, V>,
-    vectors: usize,
-    team: &mut Team<A>,
-    #[comptime] formula: Formula,
-) -> Means<A> {
-    let columns: usize = vectors * level.vector_size();
-    let columns = A::cast_from(columns);
-    let slope = elements_sum::<A, V>(slope);
-    if comptime!(formula.centered) {
-        let (level, slope) = team.sum_both(elements_sum::<A, V>(level), slope);
-        Means::<A> { level: level / columns, slope: slope / columns }
-    } else {
-        Means::<A> { level: A::new(0.0), slope: team.sum(slope) / columns }
     }
 }
