@@ -1,5 +1,5 @@
 //! The device under test: `BURN_FUSED_DEVICE` names it (cpu, vulkan, flex, cuda; cpu if unset). Where
-//! it does not open, tests are skipped, or fail if `BURN_FUSED_REQUIRED` is set.
+//! it does not open, tests are skipped, or fail if `BURN_FUSED_REQUIRED` has it, a list with commas.
 
 #[cfg(feature = "wgpu")]
 use burn::backend::{CubeDevice, WgpuDevice, wgpu::WgpuBackend};
@@ -33,9 +33,14 @@ pub fn open() -> Option<Device> {
     });
     match opened {
         Ok(device) => Some(device.clone()),
-        Err(reason) if env::var_os("BURN_FUSED_REQUIRED").is_some() => panic!("{reason}"),
+        Err(reason) if is_required() => panic!("{reason}"),
         Err(_) => None,
     }
+}
+
+fn is_required() -> bool {
+    let names = env::var("BURN_FUSED_REQUIRED").unwrap_or_default();
+    names.split(',').any(|required| required == name())
 }
 
 /// Opens a device by its name and runs something on it.
