@@ -6,8 +6,7 @@ use super::{
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
-/// Partials that a unit adds up before it adds them to its sum, so that the error grows with the
-/// fourth root of their number.
+/// Partials that a unit loads at once.
 const RUN: usize = 16;
 
 /// Adds the `[groups, columns]` partials of each output, which follow one another in `partials`, into

@@ -91,7 +91,7 @@ fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let lane = UNIT_POS_X as usize;
-    let mut team = Team::<A>::new(!formula.wide, blueprint);
+    let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let row = team_position(blueprint.teams);
     if row < rows {
         let from = x_rows.offset(row);

@@ -21,14 +21,14 @@ pub(crate) struct Formula {
     pub centered: bool,
     /// Whether sums are f64.
     pub double: bool,
-    /// Whether sums are wider than the input.
-    pub wide: bool,
+    /// Whether results are rounded to a narrower type than that of sums.
+    pub narrow: bool,
 }
 
 impl Formula {
     pub(super) fn new(centered: bool, types: Types) -> Self {
         let size = types.accumulator.size();
-        Self { centered, double: size == 8, wide: size > types.x.size() }
+        Self { centered, double: size == 8, narrow: types.x.size() < size }
     }
 
     /// Numbers that are kept of all rows for their backward pass.

@@ -31,7 +31,7 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
     let chunk = comptime!(held * blueprint.lanes);
     let of_gamma = group * vectors;
     let of_beta = if comptime!(wanted.gamma) { groups * vectors + of_gamma } else { of_gamma };
-    let mut team = Team::<A>::new(!formula.wide, blueprint);
+    let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
     let mut dys = Array::<Vector<F, V>>::new(held);
     let mut gammas = Array::<Vector<G, V>>::new(held);

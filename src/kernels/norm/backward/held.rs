@@ -27,7 +27,7 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
 ) {
     let lane = UNIT_POS_X as usize;
     let held = blueprint.held;
-    let mut team = Team::<A>::new(!formula.wide, blueprint);
+    let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
     let mut dys = Array::<Vector<F, V>>::new(held);
     let mut next_xs = Array::<Vector<F, V>>::new(held);
