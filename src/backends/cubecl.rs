@@ -11,6 +11,10 @@ use cubecl::ir::ElemType;
 
 /// Whether the device computes in an element type. All do in the accumulators of those they know.
 pub(crate) fn computes_in(device: &CubeDevice, dtype: DType, needs: Needs) -> bool {
+    // Every runtime does in f32. This is asked at each call, and looking up a client takes time.
+    if dtype == DType::F32 {
+        return true;
+    }
     let client = device.client();
     // Neither WGSL nor Vulkan's extended instructions have a double exponential.
     let no_exponential = dtype == DType::F64 && client.name().starts_with("wgpu");

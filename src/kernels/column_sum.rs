@@ -1,10 +1,10 @@
 //! The second stage of a parameter gradient: partial rows added in a fixed order.
 
 use super::{
-    plan::{ColumnPlan, Hardware, address, grid},
+    plan::{ColumnPlan, Hardware, address, cubes},
     team::{Fold, RunningSum, fold_columns},
 };
-use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
 /// Partials that a unit loads at once.
 const RUN: usize = 16;
@@ -14,7 +14,7 @@ const RUN: usize = 16;
 pub(crate) fn column_sum(
     client: &Client,
     partials: (Handle, ElemType),
-    outputs: Vec<(Handle, ElemType)>,
+    outputs: [Option<(Handle, ElemType)>; 2],
     groups: usize,
     columns: usize,
     width: usize,
@@ -22,11 +22,9 @@ pub(crate) fn column_sum(
     let hardware = Hardware::of(client);
     let plan = ColumnPlan::new(hardware);
     let vectors = columns / width;
-    let limit = client.properties().hardware.max_cube_count.0;
-    let (x, y) = grid(vectors.div_ceil(plan.columns), limit);
-    let count = outputs.len();
+    let count = outputs.iter().flatten().count();
     let partials_len = count * groups * columns;
-    let mut outputs = outputs.into_iter();
+    let mut outputs = outputs.into_iter().flatten();
     let (first, first_type) = outputs.next().expect("there is a sum to take");
     let (second, second_type) =
         outputs.next().map_or((None, first_type), |(second, dtype)| (Some(second), dtype));
@@ -35,7 +33,7 @@ pub(crate) fn column_sum(
         let buffer = |handle| BufferArg::from_raw_parts(handle, columns);
         column_sum_kernel::launch_unchecked(
             client,
-            CubeCount::Static(x, y, count as u32),
+            cubes(vectors.div_ceil(plan.columns), count, client),
             CubeDim::new_2d(plan.columns as u32, plan.splits as u32),
             address(partials_len),
             width,

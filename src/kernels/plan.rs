@@ -8,7 +8,7 @@ mod rows;
 pub(crate) use columns::{ColumnBlueprint, ColumnPlan, groups};
 pub(crate) use rows::{Blueprint, vector_width_for_lengths};
 
-use cubecl::{client::Client, features::Plane, prelude::AddressType};
+use cubecl::{CubeCount, client::Client, features::Plane, prelude::AddressType};
 
 /// What a plan needs to know of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,14 @@ pub(crate) fn address(len: usize) -> AddressType {
     AddressType::from_len(len.saturating_add(1 << 23))
 }
 
+/// `count` cubes in each of `layers`, as a launch takes them.
+pub(crate) fn cubes(count: usize, layers: usize, client: &Client) -> CubeCount {
+    let (x, y) = grid(count, client.properties().hardware.max_cube_count.0);
+    CubeCount::Static(x, y, layers as u32)
+}
+
 /// `count` cubes as a grid within the device's limit, a little more where it has to be.
-pub(crate) fn grid(count: usize, limit: u32) -> (u32, u32) {
+fn grid(count: usize, limit: u32) -> (u32, u32) {
     let x = count.min(limit as usize);
     (x as u32, count.div_ceil(x.max(1)) as u32)
 }

@@ -31,11 +31,9 @@ impl<A: Float, V: Size> RunningSum<A, V> {
         self.run += term;
         self.terms += 1;
         if self.terms == RUN {
-            // Knuth's TwoSum.
-            let sum = self.total + self.run;
-            let part = sum - self.total;
-            self.rest += (self.total - (sum - part)) + (self.run - part);
-            self.total = sum;
+            let (total, error) = two_sums::<A, V>(self.total, self.run);
+            self.total = total;
+            self.rest += error;
             self.run = Vector::<A, V>::zero();
             self.terms = 0usize;
         }
@@ -53,6 +51,17 @@ impl<A: Float, V: Size> RunningSum<A, V> {
         let rest = select_many(finite, self.rest, Vector::zero());
         self.total + (self.run + rest)
     }
+}
+
+/// The sums of two vectors, rounded, and what was rounded off them (Knuth's TwoSum).
+#[cube]
+pub(crate) fn two_sums<A: Float, V: Size>(
+    a: Vector<A, V>,
+    b: Vector<A, V>,
+) -> (Vector<A, V>, Vector<A, V>) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
 }
 
 /// The place of this unit's team in the launch: its row, or its group of rows.
@@ -100,7 +109,7 @@ fn folded<A: Float>(a: A, b: A, #[comptime] fold: Fold) -> A {
     if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) }
 }
 
-/// The sum of two numbers, rounded, and what was rounded off (Knuth's TwoSum).
+/// [`two_sums`] of two numbers.
 #[cube]
 fn two_sum<A: Float>(a: A, b: A) -> (A, A) {
     let sum = a + b;

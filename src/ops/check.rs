@@ -19,26 +19,24 @@ impl<'a, const D: usize> Check<'a, D> {
         needs: Needs,
     ) -> Result<Self, FusedError> {
         let check = Self { op, x, device: x.device(), needs };
-        check.float("x", x.dtype(), &check.device)?;
+        check.float("x", x.dtype())?;
+        check.supported("x", x.dtype())?;
         Ok(check)
     }
 
-    fn float(
-        &self,
-        argument: &'static str,
-        found: DType,
-        device: &Device,
-    ) -> Result<(), FusedError> {
-        let op = self.op;
+    fn float(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
         match found {
-            DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => {}
-            _ => return Err(FusedError::DType { op, argument, found }),
+            DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => Ok(()),
+            _ => Err(FusedError::DType { op: self.op, argument, found }),
         }
-        if computes_in(device.as_dispatch(), found, self.needs) {
+    }
+
+    fn supported(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+        if computes_in(self.device.as_dispatch(), found, self.needs) {
             Ok(())
         } else {
-            let device = format!("{device:?}");
-            Err(FusedError::Unsupported { op, argument, device, found })
+            let device = format!("{:?}", self.device);
+            Err(FusedError::Unsupported { op: self.op, argument, device, found })
         }
     }
 
@@ -64,8 +62,7 @@ impl<'a, const D: usize> Check<'a, D> {
         argument: &'static str,
         parameter: &Tensor<K>,
     ) -> Result<(), FusedError> {
-        let device = parameter.device();
-        self.float(argument, parameter.dtype(), &device)?;
+        self.float(argument, parameter.dtype())?;
         let (expected, found) = (&self.x.dims()[D - K..], parameter.dims());
         if expected != found {
             return Err(FusedError::Shape {
@@ -75,6 +72,7 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: found.to_vec(),
             });
         }
+        let device = parameter.device();
         if device != self.device {
             return Err(FusedError::Device {
                 op: self.op,
@@ -83,7 +81,11 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: format!("{device:?}"),
             });
         }
-        Ok(())
+        // The device has been asked about the input's type.
+        if parameter.dtype() == self.x.dtype() {
+            return Ok(());
+        }
+        self.supported(argument, parameter.dtype())
     }
 
     pub(crate) fn epsilon(&self, found: f64) -> Result<(), FusedError> {

@@ -7,12 +7,12 @@ use super::{
 };
 use crate::kernels::{
     column_sum::column_sum,
-    plan::{Blueprint, Hardware, Pass, address, grid, groups},
+    plan::{Blueprint, Hardware, Pass, address, cubes, groups},
     row::{Matrix, Rows, Target},
     team::{Team, elements_sum, team_position},
 };
 use chunked::backward_chunked;
-use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 use held::backward_held;
 
 /// A backward pass. Gradients are contiguous and written whole.
@@ -56,8 +56,6 @@ impl Backward {
         let saved = formula.saved(rows);
         let inputs = self.x.len.max(self.dy.len);
         let address_type = address(len.max(inputs).max(saved).max(partials_len));
-        let limit = client.properties().hardware.max_cube_count.0;
-        let (count_x, count_y) = grid(groups.div_ceil(blueprint.teams), limit);
         let (dy, dy_rows) = self.dy.args(width);
         let (x, x_rows) = self.x.args(width);
         // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
@@ -67,7 +65,7 @@ impl Backward {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             backward_kernel::launch_unchecked(
                 client,
-                CubeCount::Static(count_x, count_y, 1),
+                cubes(groups.div_ceil(blueprint.teams), 1, client),
                 CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
                 address_type,
                 width,
@@ -93,8 +91,8 @@ impl Backward {
         if let Some(partials) = partials {
             let gamma = self.dgamma.map(|dgamma| (dgamma, gamma_type));
             let beta = self.dbeta.map(|dbeta| (dbeta, beta_type));
-            let outputs = gamma.into_iter().chain(beta).collect();
-            column_sum(client, (partials, accumulator), outputs, groups, columns, width);
+            let partials = (partials, accumulator);
+            column_sum(client, partials, [gamma, beta], groups, columns, width);
         }
     }
 }

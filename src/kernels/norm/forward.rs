@@ -3,11 +3,11 @@ use super::{
     statistics::{Formula, Statistics, statistics},
 };
 use crate::kernels::{
-    plan::{Blueprint, Hardware, Pass, address, grid},
+    plan::{Blueprint, Hardware, Pass, address, cubes},
     row::{Matrix, Rows, Target, bounded, load, store},
     team::{Team, team_position},
 };
-use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 
 /// A forward pass. `y` and `statistics` are contiguous and written whole.
 pub(crate) struct Forward {
@@ -35,8 +35,6 @@ impl Forward {
         let len = rows * columns;
         let saved = formula.saved(rows);
         let address_type = address(len.max(self.x.len).max(saved));
-        let limit = client.properties().hardware.max_cube_count.0;
-        let (count_x, count_y) = grid(rows.div_ceil(blueprint.teams), limit);
         let (x, x_rows) = self.x.args(width);
         // Not rounded to zero.
         let least = f64::from(f32::from_bits(1));
@@ -48,7 +46,7 @@ impl Forward {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             forward_kernel::launch_unchecked(
                 client,
-                CubeCount::Static(count_x, count_y, 1),
+                cubes(rows.div_ceil(blueprint.teams), 1, client),
                 CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
                 address_type,
                 width,

@@ -28,13 +28,12 @@ const LENGTHS: usize = 4096;
 /// widest vector or single elements.
 pub(crate) fn vector_width_for_lengths(
     columns: usize,
-    widths: impl Iterator<Item = usize>,
+    widths: impl Iterator<Item = usize> + Clone,
     hardware: Hardware,
 ) -> usize {
-    let widths: Vec<_> = widths.collect();
-    let widest = widths.iter().copied().max().unwrap_or(1);
+    let widest = widths.clone().max().unwrap_or(1);
     let few = hardware.plane > 1 && columns <= LENGTHS;
-    vector_width(columns, widths.into_iter().filter(|width| !few || *width == widest))
+    vector_width(columns, widths.filter(|width| !few || *width == widest))
 }
 
 /// Units that share a row at most, and elements that a unit holds of it: where there is a choice,

@@ -6,7 +6,7 @@ use super::{
     exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
-    plan::{ColumnBlueprint, Hardware, Pass, address, grid},
+    plan::{ColumnBlueprint, Hardware, Pass, address, cubes},
     row::Rows,
     team::{Fold, RunningSum, fold_columns},
 };
@@ -25,12 +25,10 @@ fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
     let hardware = Hardware::of(client);
     let inner = inner / width;
     let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
-    let limit = client.properties().hardware.max_cube_count.0;
-    let (x, y) = grid((outer * inner).div_ceil(blueprint.lanes), limit);
     Launch {
         inner,
         blueprint,
-        count: CubeCount::Static(x, y, 1),
+        count: cubes((outer * inner).div_ceil(blueprint.lanes), 1, client),
         dim: CubeDim::new_2d(blueprint.lanes as u32, blueprint.splits as u32),
     }
 }

@@ -1,7 +1,7 @@
 //! The sum of exponentials, and what the gradients are made of.
 
 use super::Types;
-use crate::kernels::team::RunningSum;
+use crate::kernels::team::{RunningSum, two_sums};
 use cubecl::prelude::*;
 
 /// How far a value may be above the base of a sum of exponentials before the base is raised.
@@ -101,13 +101,15 @@ pub(super) fn output<A: Float, V: Size>(
     scale: Vector<A, V>,
     #[comptime] form: Form,
 ) -> Vector<A, V> {
-    let distance = x - largest;
     if comptime!(form.narrow && form.log) {
-        distance - scale
+        x - largest - scale
     } else if comptime!(form.narrow) {
-        exp::<A, V>(distance) * scale
+        exp::<A, V>(x - largest) * scale
     } else {
-        let rest = rounded_off::<A, V>(x, largest, distance);
+        let (distance, rest) = two_sums::<A, V>(x, -largest);
+        // Nothing is off an infinite distance.
+        let finite = distance.abs().less_equal(&Vector::new(A::max_value()));
+        let rest = select_many(finite, rest, Vector::zero());
         if comptime!(form.log) {
             distance - (scale - rest)
         } else {
@@ -115,20 +117,6 @@ pub(super) fn output<A: Float, V: Size>(
             fma(exponential, rest, exponential) / scale
         }
     }
-}
-
-/// What was rounded off `distance = x − largest` (Knuth's TwoSum).
-#[cube]
-fn rounded_off<A: Float, V: Size>(
-    x: Vector<A, V>,
-    largest: Vector<A, V>,
-    distance: Vector<A, V>,
-) -> Vector<A, V> {
-    let part = distance - x;
-    let rest = (x - (distance - part)) - (largest + part);
-    // Nothing off an infinite distance.
-    let finite = distance.abs().less_equal(&Vector::new(A::max_value()));
-    select_many(finite, rest, Vector::zero())
 }
 
 /// `s`, `1 / s` or `ln(s)`.

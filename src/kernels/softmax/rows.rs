@@ -5,7 +5,7 @@ use super::{
     exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
-    plan::{Blueprint, Hardware, Pass, address, grid},
+    plan::{Blueprint, Hardware, Pass, address, cubes},
     row::{Rows, is_inside, load, store},
     team::{RunningSum, Team, elements_max, elements_sum, team_position},
 };
@@ -23,12 +23,10 @@ fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
     let hardware = Hardware::of(client);
     let vectors = length / width;
     let blueprint = Blueprint::for_lengths(pass, vectors, width, size, hardware);
-    let limit = client.properties().hardware.max_cube_count.0;
-    let (x, y) = grid(outer.div_ceil(blueprint.teams), limit);
     Launch {
         vectors,
         blueprint,
-        count: CubeCount::Static(x, y, 1),
+        count: cubes(outer.div_ceil(blueprint.teams), 1, client),
         dim: CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
     }
 }

@@ -20,22 +20,9 @@ fn mean_of_a_hundred_spreads() {
     numbers.report.finish();
 }
 
-/// `epsilon` of the variance's size, inside the root; and it is not rounded to a narrow type.
 #[test]
 fn epsilon_of_the_size_of_the_variance() {
-    let Some(mut numbers) = Numbers::open("epsilon_of_the_size_of_the_variance") else { return };
-    for dtype in device::dtypes(&numbers.device) {
-        for epsilon in [0.25, 1.0, 3.0] {
-            let data = numbers.data::<LayerNorm>(SHAPE, dtype);
-            numbers.check(LayerNorm(epsilon), &data, "large epsilon");
-        }
-        let sign = |column: usize| if column.is_multiple_of(2) { 1.0 } else { -1.0 };
-        // The least f16 is 6e-8, so 1e-12 would be a zero there.
-        numbers.rows_of(LayerNorm(1e-12), dtype, "small epsilon", |column| {
-            sign(column) * 1e-6 * (1 + column % 5) as f64
-        });
-    }
-    numbers.report.finish();
+    numbers::epsilon_of_the_size_of_the_spread(LayerNorm);
 }
 
 /// Rows of one value, of which sums are not exact. What rounding leaves of x less its mean is some
@@ -63,16 +50,7 @@ fn constant_rows() {
 
 #[test]
 fn zeros() {
-    let Some(mut numbers) = Numbers::open("zeros") else { return };
-    for dtype in device::dtypes(&numbers.device) {
-        for epsilon in [1e-5, 1e-12] {
-            numbers.rows_of(LayerNorm(epsilon), dtype, "zeros", |_| 0.0);
-        }
-        numbers.rows_of(LayerNorm(0.0), dtype, "epsilon 0", |column| 1.0 + column as f64);
-        // 0 · (1 / 0): NaN, as the formula says.
-        numbers.rows_of(LayerNorm(0.0), dtype, "zeros, epsilon 0", |_| 0.0);
-    }
-    numbers.report.finish();
+    numbers::zeros(LayerNorm);
 }
 
 /// Rows of which the first values are 1e4 from the others, which are 1e-3 apart.
@@ -97,25 +75,7 @@ fn first_values_far_from_the_rest() {
 
 #[test]
 fn large_and_small_values() {
-    let Some(mut numbers) = Numbers::open("large_and_small_values") else { return };
-    let sizes = |dtype| match dtype {
-        DType::F16 => [1000.0, 65_504.0, 6e-5],
-        DType::F64 => [1e18, 1e150, 1e-150],
-        _ => [1e4, 1e18, 1e-18],
-    };
-    for dtype in device::dtypes(&numbers.device) {
-        for size in sizes(dtype) {
-            let sign = |column: usize| if column.is_multiple_of(3) { -size } else { size };
-            let part = |column: usize| 1.0 - (column % 7) as f64 / 16.0;
-            // Gradients about the size of x, so that dx is about 1.
-            let mut data = numbers.data::<LayerNorm>(SHAPE, dtype);
-            data.x = Values::of(&SHAPE, dtype, |i| sign(i % SHAPE[1]) * part(i));
-            data.dy = Values::of(&SHAPE, dtype, |i| data.dy.data[i] * size.min(1e3));
-            let epsilon = if size < 1e-15 { 0.0 } else { 1e-5 };
-            numbers.check(LayerNorm(epsilon), &data, &format!("size {size:e}"));
-        }
-    }
-    numbers.report.finish();
+    numbers::large_and_small_values(LayerNorm);
 }
 
 #[test]
