@@ -3,6 +3,7 @@
 //! `BURN_FUSED_DEVICE` names the device, `BURN_FUSED_SEED` repeats a run's values.
 #![cfg(feature = "autodiff")]
 
+mod bf16;
 mod buffer;
 mod cases;
 mod compare;
