@@ -12,7 +12,8 @@ try:
     from liger_kernel.ops.softmax import LigerSoftmaxFunction
 
     LIGER = importlib.metadata.version("liger-kernel")
-except ImportError:
+except ImportError as error:
+    print(f"Liger Kernel is left out: {error}", file=sys.stderr)
     LIGER = None
 
 

@@ -1,7 +1,8 @@
 //! The second stage of a parameter gradient: partial rows added in a fixed order.
 
 use super::{
-    plan::{ColumnPlan, Hardware, address, cubes},
+    plan::{ColumnPlan, Ends, Hardware, address, cubes},
+    row::{Length, LengthLaunch, Row, store},
     team::{Fold, RunningSum, fold_columns},
 };
 use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -9,8 +10,8 @@ use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 /// Partials that a unit loads at once.
 const RUN: usize = 16;
 
-/// Adds the `[groups, columns]` partials of each output, which follow one another in `partials`, into
-/// its `[columns]`. One or two outputs.
+/// Adds the `[groups, columns]` partials of each output, which follow one another in `partials`, rows in
+/// whole vectors, into its `[columns]`. One or two outputs.
 pub(crate) fn column_sum(
     client: &Client,
     partials: (Handle, ElemType),
@@ -21,9 +22,11 @@ pub(crate) fn column_sum(
 ) {
     let hardware = Hardware::of(client);
     let plan = ColumnPlan::new(hardware);
-    let vectors = columns / width;
+    let length = LengthLaunch::of(columns, width);
+    let vectors = columns.div_ceil(width);
+    let ends = Ends { exact: true, ragged: !columns.is_multiple_of(width), tight: false };
     let count = outputs.iter().flatten().count();
-    let partials_len = count * groups * columns;
+    let partials_len = count * groups * vectors * width;
     let mut outputs = outputs.into_iter().flatten();
     let (first, first_type) = outputs.next().expect("there is a sum to take");
     let (second, second_type) =
@@ -41,7 +44,8 @@ pub(crate) fn column_sum(
             buffer(first),
             second.map(buffer).into(),
             groups,
-            vectors,
+            length,
+            ends,
             plan,
             first_type,
             second_type,
@@ -56,7 +60,8 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
     first: &mut [Vector<G, V>],
     mut second: ComptimeOption<Box<[Vector<B, V>]>>,
     groups: usize,
-    vectors: usize,
+    length: Length,
+    #[comptime] ends: Ends,
     #[comptime] plan: ColumnPlan,
     #[define(G)] _first_type: ElemType,
     #[define(B)] _second_type: ElemType,
@@ -64,10 +69,10 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
 ) {
     let cube = CUBE_POS_Y as usize * CUBE_COUNT_X as usize + CUBE_POS_X as usize;
     let output = CUBE_POS_Z as usize;
-    let from = output * groups * vectors;
+    let from = output * groups * length.vectors;
     let splits = plan.splits;
     let column = cube * plan.columns + UNIT_POS_X as usize;
-    let inside = column < vectors;
+    let inside = column < length.vectors;
     let mut sum = RunningSum::<A, V>::new();
     if inside {
         let mut group = UNIT_POS_Y as usize;
@@ -77,7 +82,7 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
             for i in 0..RUN {
                 let next = group + i * splits;
                 if next < groups {
-                    run += partials[from + next * vectors + column];
+                    run += partials[from + next * length.vectors + column];
                 }
             }
             sum.add(run);
@@ -86,15 +91,14 @@ fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
     }
     let sum = fold_columns::<A, V>(sum.total(), plan.columns, splits, Fold::Sum);
     if inside && UNIT_POS_Y == 0 {
-        if output == 0 {
-            first[column] = Vector::cast_from(sum);
-        }
+        let to = Row::only();
+        let value = Vector::cast_from(sum);
+        store(first, &to, column, &length, output == 0, value, ends);
         #[comptime]
         match second.as_mut() {
             ComptimeOption::Some(second) => {
-                if output == 1 {
-                    second[column] = Vector::cast_from(sum);
-                }
+                let value = Vector::cast_from(sum);
+                store(second, &to, column, &length, output == 1, value, ends);
             }
             ComptimeOption::None => {}
         }

@@ -1,11 +1,12 @@
 //! The CubeCL kernels. Nothing here knows of Burn's tensors or its autodiff graph.
 
 mod column_sum;
+mod matrix;
 pub(crate) mod norm;
 mod plan;
 mod row;
 pub(crate) mod softmax;
 mod team;
 
-pub(crate) use plan::{Hardware, vector_width, vector_width_for_lengths};
-pub(crate) use row::{Matrix, Target};
+pub(crate) use matrix::{Matrix, Output, Target};
+pub(crate) use plan::{Hardware, dividing_width, vector_width, vector_width_for_lengths};

@@ -11,7 +11,13 @@ mod statistics;
 pub(crate) use backward::Backward;
 pub(crate) use forward::Forward;
 
+use super::{plan::Op, row::LengthLaunch};
 use cubecl::ir::ElemType;
+
+/// What plans know the norm by.
+fn op(centered: bool) -> Op {
+    if centered { Op::LayerNorm } else { Op::RmsNorm }
+}
 
 /// The element types of a call.
 #[derive(Debug, Clone, Copy)]
@@ -28,4 +34,10 @@ pub(crate) struct Extent {
     pub rows: usize,
     pub columns: usize,
     pub width: usize,
+}
+
+impl Extent {
+    fn length(&self) -> LengthLaunch {
+        LengthLaunch::of(self.columns, self.width)
+    }
 }

@@ -6,7 +6,7 @@ mod columns;
 mod rows;
 
 pub(crate) use columns::{ColumnBlueprint, ColumnPlan, groups};
-pub(crate) use rows::{Blueprint, vector_width_for_lengths};
+pub(crate) use rows::{Blueprint, Ends, Tile, vector_width_for_lengths};
 
 use cubecl::{CubeCount, client::Client, features::Plane, prelude::AddressType};
 
@@ -19,8 +19,12 @@ pub(crate) struct Hardware {
     pub max_units: usize,
     /// Whether units are threads of a CPU, each best left to a row of its own.
     pub cpu: bool,
-    /// Whether the units of a cube can share memory.
-    pub shared: bool,
+    /// Whether a processor stands in for a GPU.
+    pub software: bool,
+    /// Bytes that the units of a cube can share.
+    pub shared: usize,
+    /// Whether kernels see memory by address, so that its elements can be taken as vectors or one by one.
+    pub by_address: bool,
 }
 
 impl Hardware {
@@ -31,14 +35,24 @@ impl Hardware {
         let planes = fixed && properties.features.plane.contains(Plane::Ops);
         // Without plane operations SPIR-V means a software rasterizer. Mesa's has no explicit
         // layout for shared memory, and what CubeCL 0.11.3 emits for that crashes it.
-        let shared = planes || client.name() != "wgpu<spirv>";
+        let shares = planes || client.name() != "wgpu<spirv>";
         Self {
-            shared,
+            shared: if shares { hardware.max_shared_memory_size } else { 0 },
             plane: if planes { hardware.plane_size_max as usize } else { 1 },
             max_units: hardware.max_units_per_cube as usize,
             cpu: hardware.num_cpu_cores.is_some(),
+            software: properties.identity.physical.is_none(),
+            by_address: ["cuda", "hip", "cpu"].contains(&client.name()),
         }
     }
+}
+
+/// What is computed along rows, as far as plans differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    RmsNorm,
+    LayerNorm,
+    Softmax,
 }
 
 /// The direction of a pass; the backward one holds twice the data and a partial sum as well.
@@ -48,9 +62,28 @@ pub(crate) enum Pass {
     Backward,
 }
 
-/// The widest vector that divides a row and that the device loads at once: the same for every
-/// view of a shape, so that a slice and its copy give the same bits.
-pub(crate) fn vector_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
+/// The vector that rows of `columns` elements of `size` bytes are worked on in, of those that the device
+/// loads at once: the same for every view of a shape, so that a slice and its copy give the same bits.
+///
+/// The widest that divides a row; or where that is short and the last vector of a row can be a part of
+/// one, the widest.
+pub(crate) fn vector_width(
+    columns: usize,
+    size: usize,
+    widths: impl Iterator<Item = usize> + Clone,
+    hardware: Hardware,
+) -> usize {
+    const SHORT: usize = 8;
+    let dividing = dividing_width(columns, widths.clone());
+    let by_parts = |dividing| hardware.by_address && dividing * size < SHORT;
+    match widths.max() {
+        Some(widest) if by_parts(dividing) && columns > widest => widest,
+        _ => dividing,
+    }
+}
+
+/// The widest vector that divides a row.
+pub(crate) fn dividing_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
     widths.filter(|width| columns.is_multiple_of(*width)).max().unwrap_or(1)
 }
 
@@ -76,18 +109,30 @@ fn grid(count: usize, limit: u32) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    pub(super) const H200: Hardware =
-        Hardware { plane: 32, max_units: 1024, cpu: false, shared: true };
-    pub(super) const AMD: Hardware = Hardware { plane: 64, ..H200 };
-    pub(super) const LLVMPIPE: Hardware = Hardware { plane: 1, max_units: 256, ..H200 };
-    pub(super) const SPIRV: Hardware = Hardware { shared: false, ..LLVMPIPE };
-    pub(super) const CPU: Hardware = Hardware { plane: 1, max_units: 2, cpu: true, shared: true };
+    pub(super) const H200: Hardware = Hardware {
+        plane: 32,
+        max_units: 1024,
+        cpu: false,
+        software: false,
+        shared: 232_448,
+        by_address: true,
+    };
+    pub(super) const AMD: Hardware = Hardware { plane: 64, shared: 65_536, ..H200 };
+    pub(super) const BROWSER: Hardware =
+        Hardware { plane: 1, max_units: 256, shared: 32_768, by_address: false, ..H200 };
+    pub(super) const LLVMPIPE: Hardware = Hardware { software: true, ..BROWSER };
+    pub(super) const SPIRV: Hardware = Hardware { shared: 0, ..LLVMPIPE };
+    pub(super) const CPU: Hardware =
+        Hardware { plane: 1, max_units: 2, cpu: true, software: true, shared: 65_536, ..H200 };
 
     #[test]
-    fn vectors_divide_the_row() {
-        let widths = || [8, 4, 2, 1].into_iter();
-        let found = [4096, 100, 6, 4095, 1].map(|columns| vector_width(columns, widths()));
-        assert_eq!(found, [8, 4, 2, 1, 1]);
+    fn vectors_divide_the_row_or_are_wide() {
+        let of = |hardware| {
+            let widths = [8, 4, 2, 1].into_iter();
+            [4096, 100, 6, 4095, 3, 1].map(|n| vector_width(n, 2, widths.clone(), hardware))
+        };
+        assert_eq!(of(LLVMPIPE), [8, 4, 2, 1, 1, 1]);
+        assert_eq!(of(H200), [8, 4, 2, 8, 1, 1]);
     }
 
     #[test]

@@ -1,58 +1,25 @@
 //! Rows in memory: where they lie, loading and storing them.
+//!
+//! A row is worked on in vectors. Its last one may have fewer elements than the others where the device
+//! takes memory by address ([`Ends::ragged`]); there rows may also lie so that vectors are not
+//! aligned. In both cases elements are loaded and stored one by one, into the same places of the same
+//! vectors, so that results are the same bits.
 
-use super::plan::Blueprint;
-use cubecl::{prelude::*, server::Handle};
+use super::plan::{Blueprint, Ends};
+use cubecl::prelude::*;
 
-/// A matrix in device memory: rows anywhere, the elements of each next to one another.
-pub(crate) struct Matrix {
-    pub handle: Handle,
-    /// Elements that `handle` spans.
-    pub len: usize,
-    /// Size and stride, in elements, of the dimensions that rows are counted by, outermost first.
-    pub rows: Vec<(usize, usize)>,
-}
-
-impl Matrix {
-    /// The kernel's arguments for vectors of `width` elements.
-    pub(crate) fn args(self, width: usize) -> (BufferArg, RowsLaunch) {
-        let (sizes, strides) = (self.rows.iter().map(|(size, _)| *size), &self.rows);
-        let rows = RowsLaunch::new(
-            sizes.collect::<SequenceArg<usize>>(),
-            strides.iter().map(|(_, stride)| stride / width).collect::<SequenceArg<usize>>(),
-        );
-        // SAFETY: `len` is what the handle spans.
-        (unsafe { BufferArg::from_raw_parts(self.handle, self.len) }, rows)
-    }
-}
-
-/// A buffer that a kernel writes whole.
-pub(crate) enum Target {
-    /// One of its own.
-    New(Handle),
-    /// That of the kernel's first argument, which nothing else uses.
-    First,
-}
-
-impl Target {
-    pub(crate) fn arg(self, len: usize) -> BufferArg {
-        match self {
-            // SAFETY: callers give the length that the buffer was made with.
-            Self::New(handle) => unsafe { BufferArg::from_raw_parts(handle, len) },
-            Self::First => BufferArg::alias(0, len),
-        }
-    }
-}
-
-/// Where rows lie: strides are counted in vectors.
+/// Where rows lie. Strides are counted in vectors where those are aligned, in elements elsewhere.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Rows {
     sizes: Sequence<usize>,
     strides: Sequence<usize>,
+    #[cube(comptime)]
+    aligned: bool,
 }
 
 #[cube]
 impl Rows {
-    /// The position of a row's first vector.
+    /// The position of a row's first vector or element.
     pub fn offset(&self, row: usize) -> usize {
         let rank = comptime!(self.sizes.len());
         let mut rest = row;
@@ -66,18 +33,187 @@ impl Rows {
         }
         offset + rest * *self.strides.index(0usize)
     }
+
+    pub fn row(&self, row: usize) -> Row {
+        Row { from: self.offset(row), aligned: self.aligned, room: self.aligned }
+    }
 }
 
-/// Whether `column` is one of the row's.
-#[cube]
-pub(crate) fn is_inside(column: usize, vectors: usize, #[comptime] blueprint: Blueprint) -> bool {
-    if comptime!(blueprint.exact) { true.runtime() } else { column < vectors }
+/// Where rows lie that are all as far apart.
+#[derive(CubeType, CubeLaunch)]
+pub(crate) struct EvenRows {
+    stride: usize,
+    #[cube(comptime)]
+    aligned: bool,
 }
 
-/// `column`, or the last one of the row where that is past its end.
 #[cube]
-pub(crate) fn bounded(column: usize, vectors: usize, #[comptime] blueprint: Blueprint) -> usize {
-    if comptime!(blueprint.exact) { column } else { usize::min(column, vectors - 1) }
+impl EvenRows {
+    /// The position of a row's first vector or element.
+    pub fn offset(&self, row: usize) -> usize {
+        row * self.stride
+    }
+
+    pub fn row(&self, row: usize) -> Row {
+        Row { from: self.offset(row), aligned: self.aligned, room: false }
+    }
+}
+
+/// Where a row begins, counted as its [`Rows`]' strides are.
+#[derive(CubeType)]
+pub(crate) struct Row {
+    from: usize,
+    #[cube(comptime)]
+    aligned: bool,
+    /// Whether a whole vector can be loaded, and ignored in part, where the row ends.
+    #[cube(comptime)]
+    room: bool,
+}
+
+#[cube]
+impl Row {
+    /// That of a parameter.
+    pub fn only() -> Row {
+        Row { from: 0usize.runtime(), aligned: true, room: false }
+    }
+}
+
+/// How long rows are.
+#[derive(CubeType, CubeLaunch)]
+pub(crate) struct Length {
+    /// Elements.
+    pub columns: usize,
+    pub vectors: usize,
+}
+
+impl LengthLaunch {
+    /// Rows of `columns` elements in vectors of `width`.
+    pub(crate) fn of(columns: usize, width: usize) -> Self {
+        Self::new(columns, columns.div_ceil(width))
+    }
+}
+
+/// Whether `column` is one of the row's vectors.
+#[cube]
+pub(crate) fn is_inside(column: usize, length: &Length, #[comptime] ends: Ends) -> bool {
+    if comptime!(ends.exact) { true.runtime() } else { column < length.vectors }
+}
+
+/// `value`, with `other` for what of it is past the row's end.
+#[cube]
+pub(crate) fn inside_or<T: Float, V: Size>(
+    value: Vector<T, V>,
+    other: T,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<T, V> {
+    let inside = is_inside(column, length, ends);
+    let value =
+        if comptime!(ends.exact) { value } else { select(inside, value, Vector::new(other)) };
+    if comptime!(ends.ragged && ends.tight) {
+        cut::<T, V>(value, other, column, length)
+    } else if comptime!(ends.ragged) {
+        // Of the many vectors that may end the row one does.
+        if column + 1 == length.vectors { cut::<T, V>(value, other, column, length) } else { value }
+    } else {
+        value
+    }
+}
+
+/// `value` of a vector of the row, with `other` for the elements past its end.
+#[cube]
+fn cut<T: Float, V: Size>(
+    value: Vector<T, V>,
+    other: T,
+    column: usize,
+    length: &Length,
+) -> Vector<T, V> {
+    let mut value = value;
+    let count = elements::<T, V>(column, length);
+    #[unroll]
+    for i in 1..value.vector_size() {
+        value.insert(i, select(i < count, value.extract(i), other));
+    }
+    value
+}
+
+/// How many elements of the row are in and behind its vector `column`.
+#[cube]
+fn elements<T: Float, V: Size>(column: usize, length: &Length) -> usize {
+    let width = Vector::<T, V>::zero().vector_size();
+    length.columns - column * width
+}
+
+/// The vector at `column`, zero past the row's end.
+#[cube]
+pub(crate) fn read<T: Float, V: Size>(
+    source: &[Vector<T, V>],
+    row: &Row,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<T, V> {
+    let value = read_any(source, row, column, length, ends);
+    inside_or(value, T::new(0.0), column, length, ends)
+}
+
+/// The vector at `column`, anything past the row's end.
+#[cube]
+pub(crate) fn read_any<T: Float, V: Size>(
+    source: &[Vector<T, V>],
+    row: &Row,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<T, V> {
+    let (aligned, room) = (row.aligned, row.room);
+    let whole = !ends.ragged;
+    let at = if comptime!(ends.exact) { column } else { usize::min(column, length.vectors - 1) };
+    if comptime!(aligned && (whole || room)) {
+        source[row.from + at]
+    } else if comptime!(whole) {
+        gathered::<T, V>(source, row, at, length, true)
+    } else if at + 1 == length.vectors {
+        gathered::<T, V>(source, row, at, length, false)
+    } else if comptime!(aligned) {
+        source[row.from + at]
+    } else {
+        gathered::<T, V>(source, row, at, length, true)
+    }
+}
+
+/// A vector of single elements, `whole` or zero past the row's end.
+#[cube]
+fn gathered<T: Float, V: Size>(
+    source: &[Vector<T, V>],
+    row: &Row,
+    column: usize,
+    length: &Length,
+    #[comptime] whole: bool,
+) -> Vector<T, V> {
+    let mut value = Vector::<T, V>::zero();
+    let width = value.vector_size();
+    let single = source.with_vector_size::<Const<1>>();
+    let first = first_element(row, column, width);
+    let count = elements::<T, V>(column, length);
+    #[unroll]
+    for i in 0..width {
+        if comptime!(whole) {
+            value.insert(i, single[first + i].extract(0usize));
+        } else {
+            let element = single[first + usize::min(i.runtime(), count - 1)].extract(0usize);
+            value.insert(i, select(i < count, element, T::new(0.0)));
+        }
+    }
+    value
+}
+
+/// The position of a vector's first element.
+#[cube]
+fn first_element(row: &Row, column: usize, #[comptime] width: usize) -> usize {
+    let aligned = row.aligned;
+    if comptime!(aligned) { (row.from + column) * width } else { row.from + column * width }
 }
 
 /// Loads the vectors of one unit: `start`, then every `lanes`-th. Past the row's end it holds
@@ -85,35 +221,158 @@ pub(crate) fn bounded(column: usize, vectors: usize, #[comptime] blueprint: Blue
 #[cube]
 pub(crate) fn load<T: Float, V: Size>(
     source: &[Vector<T, V>],
-    row: usize,
+    row: &Row,
     start: usize,
-    vectors: usize,
+    length: &Length,
     into: &mut Array<Vector<T, V>>,
     #[comptime] blueprint: Blueprint,
 ) {
     #[unroll]
     for i in 0..blueprint.held {
-        let column = start + i * blueprint.lanes;
-        let value = source[row + bounded(column, vectors, blueprint)];
-        if comptime!(blueprint.exact) {
-            into[i] = value;
+        let ends = comptime!(blueprint.ends_of(i));
+        into[i] = read(source, row, start + i * blueprint.lanes, length, ends);
+    }
+}
+
+/// [`load`] into the places from `at` on, but anything past the row's end: to make that zero would be
+/// to wait for what is loaded ahead.
+#[cube]
+pub(crate) fn load_any<T: Float, V: Size>(
+    source: &[Vector<T, V>],
+    row: &Row,
+    start: usize,
+    length: &Length,
+    into: &mut Array<Vector<T, V>>,
+    #[comptime] at: usize,
+    #[comptime] blueprint: Blueprint,
+) {
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        into[comptime!(at + i)] = read_any(source, row, start + i * blueprint.lanes, length, ends);
+    }
+}
+
+/// What stays in shared memory of a row that is read in chunks more than once. A unit meets its own
+/// vectors only.
+#[derive(CubeType)]
+pub(crate) struct Kept<T: Float, V: Size> {
+    vectors: ComptimeOption<Shared<[Vector<T, V>]>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<T: Float, V: Size> Kept<T, V> {
+    pub fn new(#[comptime] blueprint: Blueprint) -> Self {
+        let vectors = if comptime!(blueprint.kept > 0) {
+            ComptimeOption::new_Some(Shared::<[Vector<T, V>]>::new_slice(blueprint.kept))
         } else {
-            into[i] = select(column < vectors, value, Vector::zero());
+            ComptimeOption::new_None()
+        };
+        Kept::<T, V> { vectors, blueprint }
+    }
+
+    /// [`load`]s a chunk for the first time, and keeps it if there is room.
+    pub fn load(
+        &mut self,
+        source: &[Vector<T, V>],
+        row: &Row,
+        start: usize,
+        length: &Length,
+        into: &mut Array<Vector<T, V>>,
+    ) {
+        let blueprint = self.blueprint;
+        load(source, row, start, length, into, blueprint);
+        #[comptime]
+        match self.vectors.as_mut() {
+            ComptimeOption::Some(kept) => {
+                if start < blueprint.kept {
+                    #[unroll]
+                    for i in 0..blueprint.held {
+                        kept[start + i * blueprint.lanes] = into[i];
+                    }
+                }
+            }
+            ComptimeOption::None => {}
+        }
+    }
+
+    /// The chunk again.
+    pub fn load_again(
+        &self,
+        source: &[Vector<T, V>],
+        row: &Row,
+        start: usize,
+        length: &Length,
+        into: &mut Array<Vector<T, V>>,
+    ) {
+        let blueprint = self.blueprint;
+        #[comptime]
+        match self.vectors.as_ref() {
+            ComptimeOption::Some(kept) => {
+                if start < blueprint.kept {
+                    #[unroll]
+                    for i in 0..blueprint.held {
+                        into[i] = kept[start + i * blueprint.lanes];
+                    }
+                } else {
+                    load(source, row, start, length, into, blueprint);
+                }
+            }
+            ComptimeOption::None => load(source, row, start, length, into, blueprint),
         }
     }
 }
 
-/// Stores where [`load`] read.
+/// Stores where [`load`] read, if the row is the unit's `own`.
 #[cube]
 pub(crate) fn store<T: Float, V: Size>(
     target: &mut [Vector<T, V>],
-    row: usize,
+    row: &Row,
     column: usize,
-    vectors: usize,
+    length: &Length,
+    own: bool,
     value: Vector<T, V>,
-    #[comptime] blueprint: Blueprint,
+    #[comptime] ends: Ends,
 ) {
-    if is_inside(column, vectors, blueprint) {
-        target[row + column] = value;
+    let aligned = row.aligned;
+    if own && is_inside(column, length, ends) {
+        if comptime!(ends.ragged) {
+            if column + 1 == length.vectors {
+                scatter::<T, V>(target, row, column, length, value, false);
+            } else if comptime!(aligned) {
+                target[row.from + column] = value;
+            } else {
+                scatter::<T, V>(target, row, column, length, value, true);
+            }
+        } else if comptime!(aligned) {
+            target[row.from + column] = value;
+        } else {
+            scatter::<T, V>(target, row, column, length, value, true);
+        }
+    }
+}
+
+/// Stores a vector's elements, all or those that are inside the row.
+#[cube]
+fn scatter<T: Float, V: Size>(
+    target: &mut [Vector<T, V>],
+    row: &Row,
+    column: usize,
+    length: &Length,
+    value: Vector<T, V>,
+    #[comptime] whole: bool,
+) {
+    let width = value.vector_size();
+    let first = first_element(row, column, width);
+    let count = elements::<T, V>(column, length);
+    let single = target.with_vector_size_mut::<Const<1>>();
+    #[unroll]
+    for i in 0..width {
+        let inside = if comptime!(whole) { true.runtime() } else { i < count };
+        if inside {
+            single[first + i] = Vector::new(value.extract(i));
+        }
     }
 }

@@ -8,7 +8,7 @@ mod columns;
 mod exponentials;
 mod rows;
 
-use super::row::{Matrix, Target};
+use super::matrix::{Matrix, Output};
 use cubecl::{client::Client, ir::ElemType};
 
 /// What is reduced: `[outer, length, inner]` along its middle dimension.
@@ -19,12 +19,6 @@ pub(crate) struct Extent {
     pub inner: usize,
     /// Elements that are loaded at once: along the last dimension.
     pub width: usize,
-}
-
-impl Extent {
-    fn len(self) -> usize {
-        self.outer * self.length * self.inner
-    }
 }
 
 /// The element types of a call.
@@ -40,13 +34,19 @@ pub(crate) struct Input {
     pub stride: usize,
 }
 
-/// A forward pass. `y` is contiguous and written whole.
+/// An output, likewise.
+pub(crate) struct Written {
+    pub rows: Output,
+    pub stride: usize,
+}
+
+/// A forward pass.
 pub(crate) struct Forward {
     pub extent: Extent,
     pub types: Types,
     pub log: bool,
     pub x: Input,
-    pub y: Target,
+    pub y: Written,
 }
 
 impl Forward {
@@ -59,14 +59,14 @@ impl Forward {
     }
 }
 
-/// A backward pass. `dx` is contiguous and written whole.
+/// A backward pass.
 pub(crate) struct Backward {
     pub extent: Extent,
     pub types: Types,
     pub log: bool,
     pub dy: Input,
     pub y: Input,
-    pub dx: Target,
+    pub dx: Written,
 }
 
 impl Backward {

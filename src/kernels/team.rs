@@ -66,12 +66,28 @@ pub(crate) fn two_sums<A: Float, V: Size>(
 
 /// The place of this unit's team in the launch: its row, or its group of rows.
 #[cube]
-pub(crate) fn team_position(#[comptime] teams: usize) -> usize {
-    if comptime!(teams == 1) {
+pub(crate) fn team_position(#[comptime] blueprint: Blueprint) -> usize {
+    CUBE_POS * blueprint.teams + team_in_cube(blueprint)
+}
+
+/// The place of this unit's team in its cube.
+#[cube]
+pub(crate) fn team_in_cube(#[comptime] blueprint: Blueprint) -> usize {
+    if comptime!(blueprint.teams == 1) {
         // Not from the unit's position: barriers ask for control flow seen to be uniform.
-        CUBE_POS
+        0usize.runtime()
     } else {
-        CUBE_POS * teams + UNIT_POS_Y as usize
+        UNIT_POS_X as usize / blueprint.lanes
+    }
+}
+
+/// The place of this unit in its team.
+#[cube]
+pub(crate) fn lane(#[comptime] blueprint: Blueprint) -> usize {
+    if comptime!(blueprint.teams == 1) {
+        UNIT_POS_X as usize
+    } else {
+        UNIT_POS_X as usize % blueprint.lanes
     }
 }
 
@@ -95,6 +111,28 @@ pub(crate) fn elements_max<A: Float, V: Size>(vector: Vector<A, V>) -> A {
         largest = max(largest, vector.extract(i));
     }
     largest
+}
+
+/// The elements of a row, which sums over it are divided by.
+#[derive(CubeType)]
+pub(crate) struct Count<A: Float> {
+    count: A,
+    reciprocal: A,
+}
+
+#[cube]
+impl<A: Float> Count<A> {
+    pub fn of(columns: usize) -> Self {
+        let count = A::cast_from(columns);
+        Count::<A> { count, reciprocal: A::recip(count) }
+    }
+
+    /// The mean, given the sum. A division, which on GPUs is a call, once for all rows.
+    pub fn mean(&self, sum: A) -> A {
+        let quotient = sum * self.reciprocal;
+        let rest = fma(-quotient, self.count, sum);
+        corrected::<A>(quotient, rest * self.reciprocal)
+    }
 }
 
 /// How the values of a team's units become one.
@@ -123,20 +161,31 @@ fn corrected<A: Float>(sum: A, rest: A) -> A {
     select(sum.abs() <= A::max_value(), sum + rest, sum)
 }
 
-/// The sum of a plane's values, rounded once: the last additions have the largest errors.
+/// The sum or the largest of the values of `units` neighbours in a plane, a power of two, given to
+/// each. A precise sum is rounded once: the last additions have the largest errors.
 #[cube]
-fn plane_sum_precise<A: Float>(value: A, #[comptime] plane: usize) -> A {
-    let mut sum = value;
+fn plane_fold<A: Float>(
+    value: A,
+    #[comptime] units: usize,
+    #[comptime] fold: Fold,
+    #[comptime] precise: bool,
+) -> A {
+    let mut result = value;
     let mut rest = A::new(0.0);
     #[unroll]
-    for step in 0..comptime!(plane.ilog2()) {
+    for step in 0..comptime!(units.ilog2()) {
         let mask = comptime!(1u32 << step);
-        rest += plane_shuffle_xor(rest, mask);
-        let (next, error) = two_sum::<A>(sum, plane_shuffle_xor(sum, mask));
-        sum = next;
-        rest += error;
+        let other = plane_shuffle_xor(result, mask);
+        if comptime!(precise) {
+            rest += plane_shuffle_xor(rest, mask);
+            let (sum, error) = two_sum::<A>(result, other);
+            result = sum;
+            rest += error;
+        } else {
+            result = folded::<A>(result, other, fold);
+        }
     }
-    corrected::<A>(sum, rest)
+    if comptime!(precise) { corrected::<A>(result, rest) } else { result }
 }
 
 /// The units that share a row, and what they meet in. Each of its folds gives the result to every
@@ -163,7 +212,8 @@ impl<A: Float> Team<A> {
     pub fn new(#[comptime] precise: bool, #[comptime] blueprint: Blueprint) -> Self {
         let sharers = comptime!(blueprint.sharers());
         let scratch = if comptime!(sharers > 0) {
-            ComptimeOption::new_Some(Shared::<[A]>::new_slice(comptime!(2 * VALUES * sharers)))
+            let places = comptime!(2 * blueprint.teams * VALUES * sharers);
+            ComptimeOption::new_Some(Shared::<[A]>::new_slice(places))
         } else {
             ComptimeOption::new_None()
         };
@@ -197,17 +247,13 @@ impl<A: Float> Team<A> {
         let blueprint = self.blueprint;
         let precise = comptime!(self.precise && fold == Fold::Sum);
         let sharers = comptime!(blueprint.sharers());
-        let base = self.phase * comptime!(VALUES * sharers);
+        let team = team_in_cube(blueprint);
+        let base = (self.phase * blueprint.teams + team) * comptime!(VALUES * sharers);
         if comptime!(blueprint.plane > 1) {
             #[unroll]
             for i in 0..count {
-                values[i] = if comptime!(fold == Fold::Max) {
-                    plane_max(values[i])
-                } else if comptime!(precise) {
-                    plane_sum_precise::<A>(values[i], blueprint.plane)
-                } else {
-                    plane_sum(values[i])
-                };
+                let units = comptime!(blueprint.lanes.min(blueprint.plane));
+                values[i] = plane_fold::<A>(values[i], units, fold, precise);
             }
         }
         #[comptime]
@@ -217,7 +263,8 @@ impl<A: Float> Team<A> {
                     if UNIT_POS_PLANE == 0 {
                         #[unroll]
                         for i in 0..count {
-                            scratch[base + i * sharers + PLANE_POS as usize] = values[i];
+                            let plane = PLANE_POS as usize - team * sharers;
+                            scratch[base + i * sharers + plane] = values[i];
                         }
                     }
                     sync_cube();
@@ -254,7 +301,7 @@ impl<A: Float> Team<A> {
                         };
                     }
                 } else {
-                    let unit = UNIT_POS_X as usize;
+                    let unit = lane(blueprint);
                     #[unroll]
                     for i in 0..count {
                         scratch[base + i * sharers + unit] = values[i];

@@ -30,11 +30,13 @@ pub enum Layout {
     Windows {
         step: usize,
     },
+    /// Rows that start at multiples of 64 elements, with as much room behind the last one.
+    Apart,
 }
 
 /// The layouts of the tests that try each. Offsets of 64 elements are views on CubeCL runtimes;
 /// at smaller ones Burn copies.
-pub const LAYOUTS: [Layout; 16] = [
+pub const LAYOUTS: [Layout; 17] = [
     Layout::Contiguous,
     Layout::Slice { dim: 0, before: 1, after: 0 },
     Layout::Slice { dim: 0, before: 0, after: 2 },
@@ -51,7 +53,13 @@ pub const LAYOUTS: [Layout; 16] = [
     Layout::Expanded(2),
     Layout::Windows { step: 1 },
     Layout::Windows { step: 6 },
+    Layout::Apart,
 ];
+
+/// Elements from one row of `columns` elements to the next, in [`Layout::Apart`].
+fn apart(columns: usize) -> usize {
+    columns.next_multiple_of(64)
+}
 
 /// A source, and where in it the tensor is.
 struct Strided {
@@ -73,6 +81,7 @@ impl Layout {
                 let [blocks, rows, columns] = shape;
                 source = [blocks, rows.saturating_sub(1) * step + columns, 1];
             }
+            Self::Apart => source = [shape[0] * shape[1] * apart(shape[2]) + shape[2], 1, 1],
         }
         let dense = [source[1] * source[2], source[2], 1];
         let (mut offset, mut strides) = (0, dense);
@@ -83,6 +92,7 @@ impl Layout {
             Self::Permuted(axes) => strides = axes.map(|axis| dense[axis]),
             Self::Expanded(dim) => strides[dim] = 0,
             Self::Windows { step } => strides = [source[1], step, 1],
+            Self::Apart => strides = [shape[1] * apart(shape[2]), apart(shape[2]), 1],
         }
         Strided { source, offset, strides }
     }
@@ -103,6 +113,11 @@ impl Layout {
             Self::Windows { step } => {
                 let [blocks, len, _] = source.dims();
                 source.reshape([blocks, len]).unfold(1, shape[2], step)
+            }
+            Self::Apart => {
+                let len = source.dims()[0];
+                let rows: Tensor<2> = source.reshape([len]).unfold(0, shape[2], apart(shape[2]));
+                rows.narrow(0, 0, shape[0] * shape[1]).reshape(shape)
             }
         }
     }

@@ -1,45 +1,93 @@
 //! Tensors as the kernels read and write them.
 
 use super::empty_beside;
-use crate::kernels::{Matrix, Target};
-use burn_cubecl::{kernel::into_contiguous, tensor::CubeTensor};
+use crate::kernels::{Matrix, Output, Target};
+use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor};
 use cubecl::server::Handle;
 
-/// The tensor as rows of its last `axes` dimensions, in vectors of `width`.
-pub(super) fn rows(tensor: CubeTensor, axes: usize, width: usize) -> Matrix {
-    let split = tensor.meta.num_dims() - axes;
-    matrix(readable(tensor, axes, width), split)
+/// How kernels read a tensor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// Trailing dimensions that adjoin each other.
+    pub axes: usize,
+    /// Elements of a vector.
+    pub width: usize,
+    /// Whether the elements of vectors that are not aligned are loaded one by one.
+    pub piecewise: bool,
+}
+
+/// The tensor as rows of its last dimensions.
+pub(super) fn rows(tensor: CubeTensor, reading: Reading) -> Matrix {
+    let split = tensor.meta.num_dims() - reading.axes;
+    matrix(readable(tensor, reading), split, reading)
 }
 
 /// The tensor, [`readable`], and one of the same shape and type for a kernel to write: over the first
-/// where nothing else uses that.
-pub(super) fn readable_and_target(
+/// where nothing else uses that and rows do not overlap. Rows are counted by its first `leading`
+/// dimensions; `span` gives the elements from the first of one to past its last.
+pub(super) fn readable_and_output(
     tensor: CubeTensor,
-    axes: usize,
-    width: usize,
-) -> (CubeTensor, CubeTensor, Target) {
-    let tensor = readable(tensor, axes, width);
-    if tensor.can_mut() && tensor.is_contiguous() {
-        (tensor.clone(), tensor, Target::First)
-    } else {
-        let output = empty_beside(&tensor, tensor.meta.shape().clone(), tensor.dtype);
-        let target = Target::New(output.handle.clone());
-        (tensor, output, target)
+    reading: Reading,
+    leading: usize,
+    span: impl Fn(&CubeTensor) -> Option<usize>,
+) -> (CubeTensor, CubeTensor, Output) {
+    let stride_apart = |tensor: &CubeTensor| match rows_of(tensor, leading)[..] {
+        [(1, _)] => span(tensor),
+        [(_, stride)] => span(tensor).is_some_and(|span| stride >= span).then_some(stride),
+        _ => None,
+    };
+    let tensor = readable(tensor, reading);
+    let width = reading.width;
+    if let Some(stride) = stride_apart(&tensor).filter(|_| tensor.can_mut()) {
+        let aligned = is_aligned(&tensor, leading, width);
+        return (tensor.clone(), tensor, Output { target: Target::First, stride, aligned });
     }
+    let (shape, dtype) = (tensor.meta.shape().clone(), tensor.dtype);
+    // As Burn's own operations lay their results out, the last dimension aligned where the device
+    // prefers that, unless other dimensions must adjoin it.
+    let output = if reading.axes == 1 {
+        empty_device_dtype(tensor.client.clone(), tensor.device.clone(), shape, dtype)
+    } else {
+        empty_beside(&tensor, shape, dtype)
+    };
+    let stride = stride_apart(&output).expect("a new tensor's rows are apart");
+    let target = Target::New(output.handle.clone());
+    let aligned = is_aligned(&output, leading, width);
+    (tensor, output, Output { target, stride, aligned })
 }
 
 /// A contiguous parameter, aligned for vectors of `width`.
 pub(super) fn parameter(tensor: CubeTensor, width: usize) -> Handle {
     let axes = tensor.meta.num_dims();
-    readable(tensor, axes, width).handle
+    readable(tensor, Reading { axes, width, piecewise: false }).handle
 }
 
-/// A tensor whose rows are counted by its first `leading` dimensions.
-pub(super) fn matrix(tensor: CubeTensor, leading: usize) -> Matrix {
+/// A [`readable`] tensor whose rows are counted by its first `leading` dimensions.
+pub(super) fn matrix(tensor: CubeTensor, leading: usize, reading: Reading) -> Matrix {
+    let Reading { width, piecewise, .. } = reading;
+    let rows = rows_of(&tensor, leading);
+    let size = tensor.dtype.size();
+    let len = tensor.handle.size_in_used() as usize / size;
+    // Elements up to the end of the buffer, which a tensor that is a part of it may not reach.
+    let behind = (tensor.handle.size() - tensor.handle.offset_start.unwrap_or(0)) as usize / size;
+    let row: usize = tensor.meta.shape().iter().skip(leading).product();
+    let last: usize = rows.iter().map(|(size, stride)| (size - 1) * stride).sum();
+    let room = last + row.next_multiple_of(width) <= behind;
+    let aligned = !piecewise || room && is_aligned(&tensor, leading, width);
+    Matrix { handle: tensor.handle, len, rows, aligned }
+}
+
+/// Whether vectors of `width` are aligned in all rows.
+fn is_aligned(tensor: &CubeTensor, leading: usize, width: usize) -> bool {
+    let vector = (width * tensor.dtype.size()) as u64;
+    tensor.handle.offset_start.unwrap_or(0).is_multiple_of(vector)
+        && rows_of(tensor, leading).iter().all(|(_, stride)| stride.is_multiple_of(width))
+}
+
+/// Sizes and strides that the rows of a tensor are counted by.
+fn rows_of(tensor: &CubeTensor, leading: usize) -> Vec<(usize, usize)> {
     let dims = tensor.meta.shape().iter().zip(tensor.meta.strides().iter()).take(leading);
-    let rows = collapsed(dims.map(|(size, stride)| (*size, *stride)));
-    let len = tensor.handle.size_in_used() as usize / tensor.dtype.size();
-    Matrix { handle: tensor.handle, len, rows }
+    collapsed(dims.map(|(size, stride)| (*size, *stride)))
 }
 
 /// Sizes and strides with those dimensions made one that lie in one another; at least one.
@@ -57,28 +105,25 @@ fn collapsed(dims: impl Iterator<Item = (usize, usize)>) -> Vec<(usize, usize)> 
     collapsed
 }
 
-/// The tensor, copied only where the kernels cannot read it as it lies: its last `axes` dimensions
-/// apart, or vectors of `width` that would not be aligned.
-pub(super) fn readable(tensor: CubeTensor, axes: usize, width: usize) -> CubeTensor {
-    if is_readable(&tensor, axes, width) {
+/// The tensor, copied only where the kernels cannot read it as it lies.
+pub(super) fn readable(tensor: CubeTensor, reading: Reading) -> CubeTensor {
+    if is_readable(&tensor, reading) {
         return tensor;
     }
     let tensor = if tensor.is_contiguous() { tensor.copy() } else { tensor };
     into_contiguous(tensor)
 }
 
-fn is_readable(tensor: &CubeTensor, axes: usize, width: usize) -> bool {
+fn is_readable(tensor: &CubeTensor, reading: Reading) -> bool {
     let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
-    let split = shape.num_dims() - axes;
+    let split = shape.num_dims() - reading.axes;
     let mut expected = 1;
     let columns = shape.iter().zip(strides.iter()).skip(split).rev().all(|(&size, &stride)| {
         let adjoins = size == 1 || stride == expected;
         expected *= size;
         adjoins
     });
-    let vector = (width * tensor.dtype.size()) as u64;
     !tensor.meta.is_tiled()
         && columns
-        && strides.iter().take(split).all(|stride| stride.is_multiple_of(width))
-        && tensor.handle.offset_start.unwrap_or(0).is_multiple_of(vector)
+        && (reading.piecewise || is_aligned(tensor, split, reading.width))
 }

@@ -1,9 +1,10 @@
 use super::{
     element, empty_beside,
-    layout::{matrix, parameter, readable_and_target, rows},
+    layout::{Reading, matrix, parameter, readable_and_output, rows},
 };
 use crate::{
     kernels::{
+        Hardware, Output,
         norm::{Backward, Extent, Forward, Types},
         vector_width,
     },
@@ -69,18 +70,19 @@ impl NormOps for CubeBackend {
             return NormGradients { x: dx.into(), gamma: dgamma.into(), beta: dbeta.into() };
         }
         let client = x.client.clone();
+        let reading = reading(&x, axes, extent);
         let (dy, dx, target) = if wanted.x {
-            let (dy, dx, target) = readable_and_target(grad, axes, extent.width);
-            (matrix(dy, leading), Some(dx), Some(target))
+            let (dy, dx, target) = written(grad, reading, extent);
+            (matrix(dy, leading, reading), Some(dx), Some(target))
         } else {
-            (rows(grad, axes, extent.width), None, None)
+            (rows(grad, reading), None, None)
         };
         Backward {
             extent,
             types,
             centered: norm == Norm::Layer,
             dy,
-            x: rows(x, axes, extent.width),
+            x: rows(x, reading),
             gamma: gamma.map(|gamma| parameter(gamma, extent.width)),
             statistics: statistics.handle,
             dx: target,
@@ -116,13 +118,14 @@ fn forward(
     }
     let client = x.client.clone();
     let leading = x.rank() - axes;
-    let (x, y, target) = readable_and_target(x, axes, extent.width);
+    let reading = reading(&x, axes, extent);
+    let (x, y, target) = written(x, reading, extent);
     Forward {
         extent,
         types,
         centered: norm == Norm::Layer,
         epsilon,
-        x: matrix(x, leading),
+        x: matrix(x, leading, reading),
         gamma: gamma.map(|gamma| parameter(gamma, extent.width)),
         beta: beta.map(|beta| parameter(beta, extent.width)),
         y: target,
@@ -130,6 +133,20 @@ fn forward(
     }
     .launch(&client);
     (y, statistics)
+}
+
+/// A tensor to read, and one for the gradient or the output.
+fn written(
+    tensor: CubeTensor,
+    reading: Reading,
+    extent: Extent,
+) -> (CubeTensor, CubeTensor, Output) {
+    let leading = tensor.rank() - reading.axes;
+    readable_and_output(tensor, reading, leading, |_| Some(extent.columns))
+}
+
+fn reading(x: &CubeTensor, axes: usize, extent: Extent) -> Reading {
+    Reading { axes, width: extent.width, piecewise: Hardware::of(&x.client).by_address }
 }
 
 /// Kernels read as many elements of a parameter as a row has.
@@ -152,5 +169,6 @@ fn types(x: DType, gamma: Option<DType>, beta: Option<DType>) -> Types {
 fn extent(x: &CubeTensor, axes: usize) -> Extent {
     let [rows, columns] = crate::ops::matrix(&x.shape(), axes);
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
-    Extent { rows, columns, width: vector_width(columns, widths) }
+    let hardware = Hardware::of(&x.client);
+    Extent { rows, columns, width: vector_width(columns, x.dtype.size(), widths, hardware) }
 }

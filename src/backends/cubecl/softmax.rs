@@ -1,12 +1,12 @@
 use super::{
     element,
-    layout::{matrix, readable, readable_and_target},
+    layout::{Reading, matrix, readable, readable_and_output},
 };
 use crate::{
     kernels::{
-        Hardware, Target,
-        softmax::{Backward, Extent, Forward, Input, Types},
-        vector_width, vector_width_for_lengths,
+        Hardware, dividing_width,
+        softmax::{Backward, Extent, Forward, Input, Types, Written},
+        vector_width_for_lengths,
     },
     ops::{Softmax, SoftmaxOps, accumulator},
 };
@@ -23,7 +23,7 @@ impl SoftmaxOps for CubeBackend {
             return x;
         }
         let (client, types) = (x.client.clone(), types(x.dtype));
-        let (x, output, y) = input_and_target(x, dim, extent);
+        let (x, output, y) = input_and_output(x, dim, extent);
         Forward { extent, types, log: form == Softmax::Log, x, y }.launch(&client);
         output
     }
@@ -40,7 +40,7 @@ impl SoftmaxOps for CubeBackend {
             return y;
         }
         let (client, types) = (y.client.clone(), types(y.dtype));
-        let (dy, output, dx) = input_and_target(grad, dim, extent);
+        let (dy, output, dx) = input_and_output(grad, dim, extent);
         let y = input(y, dim, extent);
         Backward { extent, types, log: form == Softmax::Log, dy, y, dx }.launch(&client);
         output
@@ -57,30 +57,44 @@ fn extent(x: &CubeTensor, dim: usize) -> Extent {
     let inner = shape[dim + 1..].iter().product();
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
     let width = if inner == 1 {
-        vector_width_for_lengths(length, widths, Hardware::of(&x.client))
+        vector_width_for_lengths(length, x.dtype.size(), widths, Hardware::of(&x.client))
     } else {
-        vector_width(inner, widths)
+        dividing_width(inner, widths)
     };
     Extent { outer, length, inner, width }
 }
 
-/// Trailing dimensions that have to be contiguous: vectors lie along them.
-fn axes(tensor: &CubeTensor, dim: usize, extent: Extent) -> usize {
+/// Vectors lie along the dimension, or along those behind it.
+fn reading(tensor: &CubeTensor, dim: usize, extent: Extent) -> Reading {
     let behind = tensor.meta.num_dims() - dim - 1;
-    if extent.inner == 1 { behind + 1 } else { behind }
+    let along = extent.inner == 1;
+    Reading {
+        axes: if along { behind + 1 } else { behind },
+        width: extent.width,
+        piecewise: along && Hardware::of(&tensor.client).by_address,
+    }
 }
 
 fn input(tensor: CubeTensor, dim: usize, extent: Extent) -> Input {
-    let axes = axes(&tensor, dim, extent);
-    laid_out(readable(tensor, axes, extent.width), dim)
+    let reading = reading(&tensor, dim, extent);
+    laid_out(readable(tensor, reading), dim, reading)
 }
 
-fn input_and_target(tensor: CubeTensor, dim: usize, extent: Extent) -> (Input, CubeTensor, Target) {
-    let axes = axes(&tensor, dim, extent);
-    let (tensor, output, target) = readable_and_target(tensor, axes, extent.width);
-    (laid_out(tensor, dim), output, target)
+fn input_and_output(
+    tensor: CubeTensor,
+    dim: usize,
+    extent: Extent,
+) -> (Input, CubeTensor, Written) {
+    let Extent { length, inner, .. } = extent;
+    let reading = reading(&tensor, dim, extent);
+    let (tensor, output, rows) = readable_and_output(tensor, reading, dim, |tensor| {
+        let stride = if length == 1 { inner } else { tensor.meta.strides()[dim] };
+        (stride >= inner).then_some(length * stride)
+    });
+    let written = Written { rows, stride: output.meta.strides()[dim] };
+    (laid_out(tensor, dim, reading), output, written)
 }
 
-fn laid_out(tensor: CubeTensor, dim: usize) -> Input {
-    Input { stride: tensor.meta.strides()[dim], matrix: matrix(tensor, dim) }
+fn laid_out(tensor: CubeTensor, dim: usize, reading: Reading) -> Input {
+    Input { stride: tensor.meta.strides()[dim], matrix: matrix(tensor, dim, reading) }
 }

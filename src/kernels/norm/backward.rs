@@ -1,21 +1,23 @@
 mod chunked;
 mod held;
+mod tiled;
 
 use super::{
-    Extent, Types,
+    Extent, Types, op,
     statistics::{Formula, Statistics},
 };
 use crate::kernels::{
     column_sum::column_sum,
+    matrix::{Matrix, Output},
     plan::{Blueprint, Hardware, Pass, address, cubes, groups},
-    row::{Matrix, Rows, Target},
-    team::{Team, elements_sum, team_position},
+    row::{EvenRows, EvenRowsLaunch, Length, Rows},
+    team::{Count, Team, elements_sum, team_position},
 };
 use chunked::backward_chunked;
-use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
 use held::backward_held;
 
-/// A backward pass. Gradients are contiguous and written whole.
+/// A backward pass. Gradients of parameters are contiguous and written whole.
 pub(crate) struct Backward {
     pub extent: Extent,
     pub types: Types,
@@ -25,7 +27,7 @@ pub(crate) struct Backward {
     pub x: Matrix,
     pub gamma: Option<Handle>,
     pub statistics: Handle,
-    pub dx: Option<Target>,
+    pub dx: Option<Output>,
     pub dgamma: Option<Handle>,
     pub dbeta: Option<Handle>,
 }
@@ -37,63 +39,101 @@ struct Wanted {
     beta: bool,
 }
 
+/// How a pass is cut up and compiled.
+#[derive(Clone, Copy)]
+struct Work {
+    /// Groups of rows, each with a partial sum.
+    groups: usize,
+    formula: Formula,
+    wanted: Wanted,
+    blueprint: Blueprint,
+    address_type: AddressType,
+}
+
 impl Backward {
     pub(crate) fn launch(self, client: &Client) {
         let Extent { rows, columns, width } = self.extent;
         let Types { x: x_type, gamma: gamma_type, beta: beta_type, accumulator } = self.types;
-        let vectors = columns / width;
+        let length = self.extent.length();
         let hardware = Hardware::of(client);
         let size = x_type.size();
-        let blueprint = Blueprint::new(Pass::Backward, vectors, width, size, hardware);
+        let blueprint =
+            Blueprint::new(op(self.centered), Pass::Backward, columns, width, size, hardware);
         let formula = Formula::new(self.centered, self.types);
         let wanted = Wanted { gamma: self.dgamma.is_some(), beta: self.dbeta.is_some() };
         let sums = usize::from(wanted.gamma) + usize::from(wanted.beta);
-        // Without a sum over rows each row is a group of its own.
-        let groups = if sums > 0 { groups(rows, columns, size) } else { rows };
-        let partials_len = sums * groups * columns;
+        // Teams that hold their sums add them up in their cube.
+        let (meeting, apart) =
+            if blueprint.chunked { (1, blueprint.teams) } else { (blueprint.teams, 1) };
+        // Without a sum over rows each row is a team's of its own.
+        let groups = match sums {
+            0 => rows.div_ceil(meeting),
+            _ => groups(rows, columns, size, meeting),
+        };
+        let partials_len = sums * groups * columns.next_multiple_of(width);
         let partials = (sums > 0).then(|| client.empty(partials_len * accumulator.size()));
-        let len = rows * columns;
+        let len = self.dx.as_ref().map_or(0, |dx| dx.len(rows));
         let saved = formula.saved(rows);
         let inputs = self.x.len.max(self.dy.len);
         let address_type = address(len.max(inputs).max(saved).max(partials_len));
-        let (dy, dy_rows) = self.dy.args(width);
-        let (x, x_rows) = self.x.args(width);
-        // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
-        // Where `dx` is `dy`, a unit writes what only it has use for, and has read; what others read
-        // of that they discard.
-        unsafe {
-            let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
-            backward_kernel::launch_unchecked(
-                client,
-                cubes(groups.div_ceil(blueprint.teams), 1, client),
-                CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
-                address_type,
-                width,
-                dy,
-                x,
-                self.gamma.map(|gamma| buffer(gamma, columns)).into(),
-                buffer(self.statistics, saved),
-                self.dx.map(|dx| dx.arg(len)).into(),
-                partials.clone().map(|partials| buffer(partials, partials_len)).into(),
-                dy_rows,
-                x_rows,
-                rows,
-                vectors,
-                groups,
-                formula,
-                wanted,
-                blueprint,
-                x_type,
-                gamma_type,
-                accumulator,
-            );
+        let (dgamma, dbeta) = (self.dgamma.clone(), self.dbeta.clone());
+        match &partials {
+            Some(partials) if blueprint.chunked && hardware.plane > 1 => {
+                let partials = (partials.clone(), partials_len);
+                let work = Work { groups, formula, wanted, blueprint, address_type };
+                tiled::launch(self, partials, work, client);
+            }
+            _ => {
+                let (dy, dy_rows) = self.dy.args(width);
+                let (x, x_rows) = self.x.args(width);
+                let (dx, dx_rows) = args(self.dx, rows, width);
+                // SAFETY: lengths are what the handles span; rows and columns past the end are not
+                // written, and read as the last ones. Where `dx` is `dy`, a unit writes what only it
+                // has use for, and has read; what others read of that they discard.
+                unsafe {
+                    let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
+                    backward_kernel::launch_unchecked(
+                        client,
+                        cubes(groups.div_ceil(apart), 1, client),
+                        blueprint.cube_dim(),
+                        address_type,
+                        width,
+                        dy,
+                        x,
+                        self.gamma.map(|gamma| buffer(gamma, columns)).into(),
+                        buffer(self.statistics, saved),
+                        dx.into(),
+                        partials.clone().map(|partials| buffer(partials, partials_len)).into(),
+                        dy_rows,
+                        x_rows,
+                        dx_rows,
+                        rows,
+                        length,
+                        groups,
+                        formula,
+                        wanted,
+                        blueprint,
+                        x_type,
+                        gamma_type,
+                        accumulator,
+                    );
+                }
+            }
         }
         if let Some(partials) = partials {
-            let gamma = self.dgamma.map(|dgamma| (dgamma, gamma_type));
-            let beta = self.dbeta.map(|dbeta| (dbeta, beta_type));
+            let gamma = dgamma.map(|dgamma| (dgamma, gamma_type));
+            let beta = dbeta.map(|dbeta| (dbeta, beta_type));
             let partials = (partials, accumulator);
             column_sum(client, partials, [gamma, beta], groups, columns, width);
         }
+    }
+}
+
+/// The kernel's arguments for `dx`, if it is wanted.
+fn args(dx: Option<Output>, rows: usize, width: usize) -> (Option<BufferArg>, EvenRowsLaunch) {
+    match dx.map(|dx| dx.args(rows, width)) {
+        Some((buffer, rows)) => (Some(buffer), rows),
+        None => (None, EvenRowsLaunch::new(0, true)),
     }
 }
 
@@ -107,8 +147,9 @@ fn backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: Rows,
     x_rows: Rows,
+    dx_rows: EvenRows,
     rows: usize,
-    vectors: usize,
+    length: Length,
     groups: usize,
     #[comptime] formula: Formula,
     #[comptime] wanted: Wanted,
@@ -117,17 +158,20 @@ fn backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     #[define(G)] _gamma_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
-    let group = team_position(blueprint.teams);
-    if group < groups {
-        if comptime!(blueprint.chunked) {
+    if comptime!(blueprint.chunked) {
+        let group = team_position(blueprint);
+        if group < groups {
             backward_chunked::<F, G, A, V>(
-                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, rows, vectors, group, groups,
-                formula, wanted, blueprint,
+                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, &dx_rows, rows, &length,
+                group, groups, formula, wanted, blueprint,
             );
-        } else {
+        }
+    } else {
+        let group = CUBE_POS;
+        if group < groups {
             backward_held::<F, G, A, V>(
-                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, rows, vectors, group, groups,
-                formula, wanted, blueprint,
+                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, &dx_rows, rows, &length,
+                group, groups, formula, wanted, blueprint,
             );
         }
     }
@@ -162,18 +206,16 @@ struct Means<A: Float> {
 fn means<A: Float, V: Size>(
     level: Vector<A, V>,
     slope: Vector<A, V>,
-    vectors: usize,
+    columns: &Count<A>,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
 ) -> Means<A> {
-    let columns: usize = vectors * level.vector_size();
-    let columns = A::cast_from(columns);
     let slope = elements_sum::<A, V>(slope);
     if comptime!(formula.centered) {
         let (level, slope) = team.sum_both(elements_sum::<A, V>(level), slope);
-        Means::<A> { level: level / columns, slope: slope / columns }
+        Means::<A> { level: columns.mean(level), slope: columns.mean(slope) }
     } else {
-        Means::<A> { level: A::new(0.0), slope: team.sum(slope) / columns }
+        Means::<A> { level: A::new(0.0), slope: columns.mean(team.sum(slope)) }
     }
 }
 

@@ -9,8 +9,8 @@
 use super::Types;
 use crate::kernels::{
     plan::Blueprint,
-    row::{is_inside, load},
-    team::{RunningSum, Team, elements_sum},
+    row::{Kept, Length, Row, inside_or, is_inside, load},
+    team::{Count, RunningSum, Team, elements_sum, lane},
 };
 use cubecl::prelude::*;
 
@@ -53,11 +53,14 @@ impl<A: Float> Statistics<A> {
         x: Vector<F, V>,
         #[comptime] formula: Formula,
     ) -> Vector<A, V> {
-        let mut value = Vector::<A, V>::cast_from(x);
+        let value = Vector::<A, V>::cast_from(x);
+        let root = Vector::new(self.inverse_root);
         if comptime!(formula.centered) {
-            value = value - Vector::new(self.near) - Vector::new(self.rest);
+            let rest = Vector::new(-self.rest * self.inverse_root);
+            fma(value - Vector::new(self.near), root, rest)
+        } else {
+            value * root
         }
-        value * Vector::new(self.inverse_root)
     }
 }
 
@@ -82,19 +85,20 @@ fn reduction<A: Float>(#[comptime] formula: Formula) -> A {
     product
 }
 
-/// The statistics of a row; `held` holds it, unless it is chunked.
+/// The statistics of a row; `held` holds it, unless it is chunked. Then it stays in `kept`.
 #[cube]
 pub(super) fn statistics<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
-    from: usize,
+    from: &Row,
     held: &mut Array<Vector<F, V>>,
-    vectors: usize,
+    kept: &mut Kept<F, V>,
+    length: &Length,
     epsilon: A,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) -> Statistics<A> {
-    let found = moments::<F, A, V>(x, from, held, vectors, team, formula, false, blueprint);
+    let found = moments::<F, A, V>(x, from, held, kept, length, team, formula, false, blueprint);
     let mut root = inverse_root::<A>(found.square + epsilon);
     let mut near = found.near;
     let mut rest = found.rest;
@@ -102,7 +106,7 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     let fits = found.square <= A::max_value();
     if !fits {
         let scale = reduction::<A>(formula);
-        let found = moments::<F, A, V>(x, from, held, vectors, team, formula, true, blueprint);
+        let found = moments::<F, A, V>(x, from, held, kept, length, team, formula, true, blueprint);
         let square = found.square + epsilon * scale * scale;
         // Of equal values the square is zero, and so is the scaled epsilon.
         let of_equal = inverse_root::<A>(epsilon);
@@ -128,22 +132,25 @@ fn inverse_root<A: Float>(square: A) -> A {
 #[cube]
 fn moments<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
-    from: usize,
+    from: &Row,
     held: &mut Array<Vector<F, V>>,
-    vectors: usize,
+    kept: &mut Kept<F, V>,
+    length: &Length,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
     #[comptime] blueprint: Blueprint,
 ) -> Moments<A> {
-    // A unit that has a row to itself reads it again from its cache, and merging its many chunks
-    // would add up more rounding.
-    if comptime!(formula.centered && blueprint.chunked && blueprint.lanes > 1) {
-        merged::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint)
+    // Few units, as processors have for a row, read it again from their cache, and merging their many
+    // chunks would add up more rounding. What is merged has as many terms in each element of a vector.
+    let merges = comptime!(blueprint.chunked && blueprint.lanes >= 32 && !blueprint.ends.ragged);
+    if comptime!(formula.centered && merges) {
+        merged::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
     } else if comptime!(formula.centered) {
-        two_pass::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint)
+        two_pass::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
     } else {
-        let square = squares::<F, A, V>(x, from, held, vectors, team, formula, scaled, blueprint);
+        let square =
+            squares::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint);
         Moments::<A> { near: A::new(0.0), rest: A::new(0.0), square }
     }
 }
@@ -165,20 +172,14 @@ fn value<F: Float, A: Float, V: Size>(
     }
 }
 
-#[cube]
-fn count<A: Float, V: Size>(vectors: usize) -> A {
-    let width = Vector::<A, V>::zero().vector_size();
-    let columns: usize = vectors * width;
-    A::cast_from(columns)
-}
-
 /// The mean square of a row.
 #[cube]
 fn squares<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
-    from: usize,
+    from: &Row,
     held: &mut Array<Vector<F, V>>,
-    vectors: usize,
+    kept: &mut Kept<F, V>,
+    length: &Length,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
@@ -186,17 +187,21 @@ fn squares<F: Float, A: Float, V: Size>(
 ) -> A {
     let mut total = RunningSum::<A, V>::new();
     if comptime!(blueprint.chunked) {
-        let lane = UNIT_POS_X as usize;
+        let lane = lane(blueprint);
         let mut start = lane;
-        while start < vectors + lane {
-            load(x, from, start, vectors, held, blueprint);
+        while start < length.vectors + lane {
+            if comptime!(scaled) {
+                kept.load_again(x, from, start, length, held);
+            } else {
+                kept.load(x, from, start, length, held);
+            }
             total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
             start += comptime!(blueprint.held * blueprint.lanes);
         }
     } else {
         total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
     }
-    team.sum(elements_sum::<A, V>(total.total())) / count::<A, V>(vectors)
+    Count::<A>::of(length.columns).mean(team.sum(elements_sum::<A, V>(total.total())))
 }
 
 #[cube]
@@ -219,52 +224,53 @@ fn sum_of_squares<F: Float, A: Float, V: Size>(
 #[cube]
 fn two_pass<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
-    from: usize,
+    from: &Row,
     held: &mut Array<Vector<F, V>>,
-    vectors: usize,
+    kept: &mut Kept<F, V>,
+    length: &Length,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
     #[comptime] blueprint: Blueprint,
 ) -> Moments<A> {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
-    let columns = count::<A, V>(vectors);
+    let columns = Count::<A>::of(length.columns);
     let mut sum = RunningSum::<A, V>::new();
     if comptime!(blueprint.chunked) {
         let mut start = lane;
-        while start < vectors + lane {
-            load(x, from, start, vectors, held, blueprint);
+        while start < length.vectors + lane {
+            kept.load(x, from, start, length, held);
             sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
             start += chunk;
         }
     } else {
         sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
     }
-    let near = team.sum(elements_sum::<A, V>(sum.total())) / columns;
+    let near = columns.mean(team.sum(elements_sum::<A, V>(sum.total())));
     let mut sum = RunningSum::<A, V>::new();
     let mut squares = RunningSum::<A, V>::new();
     if comptime!(blueprint.chunked) {
         let mut start = lane;
-        while start < vectors + lane {
-            load(x, from, start, vectors, held, blueprint);
+        while start < length.vectors + lane {
+            kept.load_again(x, from, start, length, held);
             let (part, part_squares) =
-                distances::<F, A, V>(held, near, start, vectors, formula, scaled, blueprint);
+                distances::<F, A, V>(held, near, start, length, formula, scaled, blueprint);
             sum.add(part);
             squares.add(part_squares);
             start += chunk;
         }
     } else {
         let (part, part_squares) =
-            distances::<F, A, V>(held, near, lane, vectors, formula, scaled, blueprint);
+            distances::<F, A, V>(held, near, lane, length, formula, scaled, blueprint);
         sum.add(part);
         squares.add(part_squares);
     }
     let (sum, squares) =
         team.sum_both(elements_sum::<A, V>(sum.total()), elements_sum::<A, V>(squares.total()));
-    let rest = sum / columns;
+    let rest = columns.mean(sum);
     // Below zero by rounding; NaN is neither, and stays.
-    let variance = squares / columns - rest * rest;
+    let variance = columns.mean(squares) - rest * rest;
     let square = select(variance < A::new(0.0), A::new(0.0), variance);
     Moments::<A> { near, rest, square }
 }
@@ -292,7 +298,7 @@ fn distances<F: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     near: A,
     start: usize,
-    vectors: usize,
+    length: &Length,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
     #[comptime] blueprint: Blueprint,
@@ -301,9 +307,10 @@ fn distances<F: Float, A: Float, V: Size>(
     let mut squares = Vector::<A, V>::zero();
     #[unroll]
     for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
         let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near);
-        let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
-        let distance = select(inside, distance, Vector::zero());
+        let column = start + i * blueprint.lanes;
+        let distance = inside_or(distance, A::new(0.0), column, length, ends);
         sum += distance;
         squares += distance * distance;
     }
@@ -314,22 +321,24 @@ fn distances<F: Float, A: Float, V: Size>(
 #[cube]
 fn merged<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
-    from: usize,
+    from: &Row,
     held: &mut Array<Vector<F, V>>,
-    vectors: usize,
+    kept: &mut Kept<F, V>,
+    length: &Length,
     team: &mut Team<A>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
     #[comptime] blueprint: Blueprint,
 ) -> Moments<A> {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
-    let columns = count::<A, V>(vectors);
+    let columns = Count::<A>::of(length.columns);
 
-    load(x, from, lane, vectors, held, blueprint);
+    load(x, from, lane, length, held, blueprint);
     let sum = sum_of_values::<F, A, V>(held, formula, scaled, blueprint);
-    let first = count::<A, V>(usize::min(vectors, chunk));
-    let near = team.sum(elements_sum::<A, V>(sum)) / first;
+    let width = Vector::<A, V>::zero().vector_size();
+    let first = Count::<A>::of(usize::min(length.columns, comptime!(chunk * width).runtime()));
+    let near = first.mean(team.sum(elements_sum::<A, V>(sum)));
 
     // Of this unit's values so far, less `near`: how many there are in each element of a vector, their
     // mean, and the sum of their squared distances from it.
@@ -337,13 +346,13 @@ fn merged<F: Float, A: Float, V: Size>(
     let mut mean = Vector::<A, V>::zero();
     let mut squares = Vector::<A, V>::zero();
     let mut start = lane;
-    while start < vectors + lane {
-        load(x, from, start, vectors, held, blueprint);
+    while start < length.vectors + lane {
+        kept.load(x, from, start, length, held);
         let mut terms = A::new(0.0);
         let mut sum = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..blueprint.held {
-            let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+            let inside = is_inside(start + i * blueprint.lanes, length, blueprint.ends);
             let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near);
             sum += select(inside, distance, Vector::zero());
             terms += select(inside, A::new(1.0), A::new(0.0));
@@ -352,7 +361,7 @@ fn merged<F: Float, A: Float, V: Size>(
         let mut part_squares = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..blueprint.held {
-            let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+            let inside = is_inside(start + i * blueprint.lanes, length, blueprint.ends);
             let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near) - part;
             part_squares += select(inside, distance * distance, Vector::zero());
         }
@@ -365,9 +374,9 @@ fn merged<F: Float, A: Float, V: Size>(
     }
 
     let seen = Vector::<A, V>::new(seen);
-    let rest = team.sum(elements_sum::<A, V>(mean * seen)) / columns;
+    let rest = columns.mean(team.sum(elements_sum::<A, V>(mean * seen)));
     let distance = mean - Vector::new(rest);
     let squares = squares + distance * distance * seen;
-    let square = team.sum(elements_sum::<A, V>(squares)) / columns;
+    let square = columns.mean(team.sum(elements_sum::<A, V>(squares)));
     Moments::<A> { near, rest, square }
 }

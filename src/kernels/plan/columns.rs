@@ -29,7 +29,7 @@ impl ColumnBlueprint {
         size: usize,
         hardware: Hardware,
     ) -> Self {
-        if hardware.cpu || !hardware.shared {
+        if hardware.cpu || hardware.shared == 0 {
             return Self { lanes: hardware.max_units.min(64), splits: 1, held: 4, chunked: true };
         }
         // 128 bytes of registers for each tensor that is read, in the widest vectors.
@@ -51,19 +51,21 @@ impl ColumnBlueprint {
     }
 }
 
-/// Into how many groups rows are cut for a sum over them. Group `g` of `G` has the rows
-/// `g, g + G, g + 2G, …`, added in that order.
+/// Into how many groups rows are cut for a sum over them, where `teams` that share a cube take the rows
+/// of a group: team `t` of `T` in group `g` of `G` has the rows `gT + t`, `(g + G)T + t`,
+/// `(g + 2G)T + t`, …, added in that order.
 ///
-/// Takes shape and type alone, so that the sum is the same on devices of any size. 132 teams of
-/// 8,192 columns fill the H200 on which the number was measured; there are several times as many
-/// where a group would have more than 512 rows, as its rounding errors grow with them. Partials of a
+/// Takes shape and type alone, so that the sum is the same on devices of any size. 132 cubes of 8,192
+/// columns, or 264 of 4,096, fill the H200 on which the number was measured; there are several times as
+/// many where a team would have more than 512 rows, as its rounding errors grow with them. Partials of a
 /// parameter take at most a sixteenth of the input's memory where there are 1,024 rows or more, a
 /// quarter of its elements below.
-pub(crate) fn groups(rows: usize, columns: usize, size: usize) -> usize {
-    let filling = 132 * (8192 / columns).max(1);
-    let filling = filling * rows.div_ceil(512 * filling).max(1);
+pub(crate) fn groups(rows: usize, columns: usize, size: usize, teams: usize) -> usize {
+    let most = if teams > 1 { 2 } else { usize::MAX };
+    let filling = 132 * ((8192 / columns) / teams).clamp(1, most);
+    let filling = filling * rows.div_ceil(512 * filling * teams).max(1);
     let bounded = if rows >= 1024 { rows * size / (16 * size.max(4)) } else { rows.div_ceil(4) };
-    filling.min(bounded).max(1)
+    filling.min(bounded).min(rows.div_ceil(teams)).max(1)
 }
 
 /// How many units share the sum of a column of partials, and how many columns a cube takes.
@@ -78,7 +80,7 @@ pub(crate) struct ColumnPlan {
 
 impl ColumnPlan {
     pub(crate) fn new(hardware: Hardware) -> Self {
-        if hardware.cpu || !hardware.shared {
+        if hardware.cpu || hardware.shared == 0 {
             Self { columns: hardware.max_units.min(64), splits: 1 }
         } else {
             // 128-byte reads by eight units, 32 deep: 2 to 3 µs on an H200.
@@ -90,14 +92,14 @@ impl ColumnPlan {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{AMD, CPU, H200, LLVMPIPE, SPIRV},
+        super::tests::{AMD, BROWSER, CPU, H200, LLVMPIPE, SPIRV},
         *,
     };
     use std::collections::HashSet;
 
     /// Lengths and widths of all kinds, on all hardware.
     fn each(mut check: impl FnMut(Pass, usize, usize, usize, usize, Hardware)) {
-        for hardware in [H200, AMD, LLVMPIPE, SPIRV, CPU] {
+        for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
             for pass in [Pass::Forward, Pass::Backward] {
                 for length in (1..300).chain([511, 512, 513, 1024, 4097, 70_000]) {
                     for inner in [1, 2, 3, 9, 64, 784] {
@@ -118,14 +120,14 @@ mod tests {
             assert!(lanes > 0 && held > 0 && splits.is_power_of_two(), "{blueprint:?}");
             assert!(lanes * splits <= hardware.max_units, "{blueprint:?}");
             assert!(chunked || held * splits >= length, "{length} long: {blueprint:?}");
-            assert!(splits == 1 || hardware.shared && !hardware.cpu, "{blueprint:?}");
+            assert!(splits == 1 || hardware.shared > 0 && !hardware.cpu, "{blueprint:?}");
         });
     }
 
     /// Each is compiled again where it writes over its input.
     #[test]
     fn few_kernels_serve_all_lengths() {
-        for hardware in [H200, AMD, LLVMPIPE, SPIRV, CPU] {
+        for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
             for (pass, size) in [Pass::Forward, Pass::Backward]
                 .into_iter()
                 .flat_map(|pass| [2, 4, 8].map(|size| (pass, size)))
@@ -157,7 +159,7 @@ mod tests {
         for rows in (1..3000).chain([4096, 32_768, 65_536, 1_000_000]) {
             for columns in [1, 31, 256, 1024, 4095, 8192, 16_384, 70_000] {
                 for size in [2, 4, 8] {
-                    let groups = groups(rows, columns, size);
+                    let groups = groups(rows, columns, size, 1);
                     assert!((1..=rows).contains(&groups));
                     assert!(rows == 1 || groups < rows, "partials the size of the input");
                     let partials = groups * columns * size.max(4);
@@ -172,7 +174,7 @@ mod tests {
     fn groups_have_few_rows_where_they_can() {
         for columns in [31, 256, 4096, 16_384] {
             for rows in [4096, 65_536, 1_000_000, 4_000_000] {
-                let groups = groups(rows, columns, 4);
+                let groups = groups(rows, columns, 4, 1);
                 assert!(rows.div_ceil(groups) <= 512, "{rows}x{columns}: {groups}");
             }
         }

@@ -1,6 +1,7 @@
 //! Rows whose elements are next to one another.
 
-use super::{Hardware, Pass, vector_width};
+use super::{Hardware, Op, Pass, vector_width};
+use cubecl::CubeDim;
 
 /// How the units of a cube share rows. Compiled in: each distinct value is another kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,41 +16,117 @@ pub(crate) struct Blueprint {
     pub held: usize,
     /// Whether a row is read in chunks, once for each pass over it, as it does not fit.
     pub chunked: bool,
+    pub ends: Ends,
+    /// Rows that are loaded ahead of the one that is summed.
+    pub ahead: usize,
+    /// Vectors of a row in chunks that stay in shared memory from one pass over it to the next.
+    pub kept: usize,
+}
+
+/// How rows end. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Ends {
     /// Whether the team's lanes and held vectors cover a row, or its chunks, with none left over.
     pub exact: bool,
-    /// Whether the next row is loaded before this one is summed.
-    pub prefetch: bool,
+    /// Whether a row's last vector has fewer elements than the others.
+    pub ragged: bool,
+    /// Whether rows end in the last vector that units hold of them.
+    pub tight: bool,
+}
+
+/// How a cube takes a tile of columns of rows that are too wide for it. Compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    /// Vectors of columns in a cube, each a unit's.
+    pub lanes: usize,
+    /// Rows that are loaded at once.
+    pub rows: usize,
+    pub ends: Ends,
+}
+
+impl Tile {
+    pub(crate) fn new(blueprint: Blueprint, width: usize) -> Self {
+        // Four vectors of 16 bytes from each of two tensors: 64 KiB on their way to 512 units.
+        let rows = if width > 8 { 2 } else { 4 };
+        // Units past the row's end have its last vector.
+        let ends = Ends { exact: true, ..blueprint.ends };
+        Self { lanes: blueprint.lanes.min(256), rows, ends }
+    }
 }
 
 /// Rows of up to so many elements share kernels where lengths change.
 const LENGTHS: usize = 4096;
 
 /// [`vector_width`] where lengths change: with planes, where there are kernels for many lengths, the
-/// widest vector or single elements.
+/// widest vector or, where that can have no part of a row, single elements.
 pub(crate) fn vector_width_for_lengths(
     columns: usize,
+    size: usize,
     widths: impl Iterator<Item = usize> + Clone,
     hardware: Hardware,
 ) -> usize {
-    let widest = widths.clone().max().unwrap_or(1);
-    let few = hardware.plane > 1 && columns <= LENGTHS;
-    vector_width(columns, widths.filter(|width| !few || *width == widest))
+    if hardware.plane == 1 || columns > LENGTHS {
+        return vector_width(columns, size, widths, hardware);
+    }
+    let widest = widths.max().unwrap_or(1);
+    if hardware.by_address || columns.is_multiple_of(widest) { widest } else { 1 }
 }
 
-/// Units that share a row at most, and elements that a unit holds of it: where there is a choice,
-/// and at most, before registers run out.
-fn limits(pass: Pass, size: usize, hardware: Hardware) -> (usize, usize, usize) {
-    let units = |most: usize| most.min(hardware.max_units);
-    match (pass, size) {
-        (Pass::Forward, 0..=4) => (units(1024), 32, 32),
-        (Pass::Forward, _) => (units(512), 16, 16),
-        // H200, 16 bits: fastest with one vector a unit, as conversions need threads. Of 512 units;
-        // with 1,024 of half the registers, 4,096×8,192 takes 65 µs in place of 60.
-        (Pass::Backward, 0..=2) => (units(512), 8, 32),
-        (Pass::Backward, 4) => (units(512), 32, 32),
-        // Well within the registers: with more, a 16-bit gamma beside f64 gave NaN on an H200 (CubeCL
-        // 0.11.3). The cause was not found; spilled registers are suspected.
-        (Pass::Backward, _) => (units(256), 8, 8),
+/// What plans are made for.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    op: Op,
+    pass: Pass,
+    /// Elements of a row.
+    columns: usize,
+    /// Bytes of an element.
+    size: usize,
+    hardware: Hardware,
+}
+
+/// How many units share a row, and how much of it each holds.
+struct Limits {
+    /// Units that share a row at most.
+    units: usize,
+    /// Elements that a unit holds where there is a choice.
+    good: usize,
+    /// Elements that a unit holds at most, before registers run out.
+    most: usize,
+    /// Elements of the longest row that is held rather than read in chunks.
+    longest: usize,
+    /// Units of teams that share a cube at most.
+    together: usize,
+}
+
+impl Limits {
+    /// Measured on an H200, µs; CubeCL 0.11.3.
+    fn new(case: Case) -> Self {
+        let Case { op, pass, columns, size, hardware } = case;
+        let limits = match (pass, op, size) {
+            // 8,192×4,096 bf16: 34.5, 35.2 with 32 elements; 2,048×16,384: 52.9, 37.2 with 32.
+            (Pass::Forward, Op::RmsNorm, 0..=2) if columns <= 4096 => (1024, 16, 32, 256),
+            // 8,192×4,096 bf16: LayerNorm 37.4, 42.7 with 16; softmax 34.5, 35.7 with 16.
+            (Pass::Forward, _, 0..=4) => (1024, 32, 32, 256),
+            (Pass::Forward, ..) => (512, 16, 16, 256),
+            // 8,192×4,096: within 2% of a copy's bandwidth.
+            (Pass::Backward, Op::Softmax, 0..=2) => (512, 8, 32, 256),
+            // 8,192×4,096 bf16: 54.4; 32,768×1,024: 53.2, 65.8 with 8 elements; 65,536×256: 29.8, with
+            // 256 units together 35.7.
+            (Pass::Backward, Op::RmsNorm, 0..=2) => (512, 16, 32, 512),
+            // A second sum takes more than 64 registers. 8,192×4,096 bf16: 58.3, 90.4 with 8 elements;
+            // 65,536×256: 34.5, with 512 units together 38.7.
+            (Pass::Backward, Op::LayerNorm, 0..=2) => (512, 16, 16, 256),
+            (Pass::Backward, _, 4) => (512, 32, 32, 512),
+            // Well within the registers: where they spilled, a 16-bit gamma beside f64 gave NaN. The
+            // cause was not found.
+            (Pass::Backward, ..) => (256, 8, 8, 256),
+        };
+        let (units, good, most, together) = limits;
+        // 2,048×16,384, LayerNorm's second sum: bf16 105 in tiles, 163 held; f32 182 and 188.
+        let two_sums = (pass, op) == (Pass::Backward, Op::LayerNorm);
+        let longest = if two_sums { 8192 } else { usize::MAX };
+        let [units, together] = [units, together].map(|units| hardware.max_units.min(units));
+        Self { units, good, most, longest, together }
     }
 }
 
@@ -64,104 +141,190 @@ fn spares(lanes: usize, elements: usize, size: usize) -> bool {
     elements + 5 * elements * size / 4 + OTHERS <= CUBE / lanes
 }
 
+/// How many teams of `lanes` units that each hold `elements` elements share a cube.
+fn teams(case: Case, lanes: usize, elements: usize, limits: &Limits) -> usize {
+    let Case { op, pass, columns, size, hardware } = case;
+    let most = (limits.together / lanes).max(1);
+    match pass {
+        // So that 32 cubes do not limit a multiprocessor.
+        Pass::Forward if lanes <= hardware.plane => most,
+        // Which leaves a unit 64 registers: 2,048×16,384 bf16 takes 54.0 µs on an H200, 63.5 alone.
+        Pass::Forward if op == Op::LayerNorm && lanes == 512 && size <= 2 => {
+            (hardware.max_units / lanes).max(1)
+        }
+        Pass::Forward => 1,
+        Pass::Backward if op == Op::Softmax => most.min(256 / lanes.min(256)),
+        // As many as make partial sums for `groups` few, with room for a sum of each to meet in
+        // shared memory.
+        Pass::Backward => {
+            let few = (4096 / columns).clamp(1, 16);
+            let room = shared_room(hardware).min(65_536) / (lanes * elements * size.max(4));
+            1 << few.min(most).min(room).max(1).ilog2()
+        }
+    }
+}
+
+/// Bytes of shared memory beside those that sums over a row meet in.
+fn shared_room(hardware: Hardware) -> usize {
+    hardware.shared.saturating_sub(4096)
+}
+
+/// Whole chunks of `chunk` vectors that shared memory has room for, of the one row or the two that a pass
+/// reads twice.
+fn kept(case: Case, vectors: usize, width: usize, chunk: usize) -> usize {
+    // H200, µs, 1,024×65,536: RMSNorm forward f32 161, 198 without; softmax backward bf16 130 and 159.
+    let rows = match (case.op, case.pass) {
+        (Op::RmsNorm, Pass::Forward) => 1,
+        (Op::Softmax, Pass::Backward) => 2,
+        // No gain, or a loss where registers run out: LayerNorm forward f32 215 and 212, softmax 201
+        // and 185.
+        _ => return 0,
+    };
+    let room = shared_room(case.hardware) / (rows * width * case.size * chunk);
+    room.min(vectors.div_ceil(chunk)) * chunk
+}
+
 impl Blueprint {
-    /// Units that meet in shared memory: one of each plane, or all where there are no planes.
-    pub(crate) fn sharers(&self) -> usize {
-        if self.lanes == self.plane { 0 } else { self.lanes / self.plane }
+    /// One dimension, as WGSL has planes in no other.
+    pub(crate) fn cube_dim(&self) -> CubeDim {
+        CubeDim::new_1d((self.lanes * self.teams) as u32)
     }
 
-    /// The blueprint for rows of `vectors` vectors of `width` elements of `size` bytes.
+    /// How rows end, as far as it concerns the vector that units hold in place `i`. Where elements are
+    /// loaded one by one, what is left out spares some 80 registers.
+    pub(crate) fn ends_of(&self, i: usize) -> Ends {
+        if self.ends.tight && i + 1 < self.held {
+            Ends { exact: true, ragged: false, tight: true }
+        } else {
+            self.ends
+        }
+    }
+
+    /// Units that meet in shared memory: one of each plane, or all where there are no planes.
+    pub(crate) fn sharers(&self) -> usize {
+        if self.lanes <= self.plane { 0 } else { self.lanes / self.plane }
+    }
+
+    /// The blueprint for rows of `columns` elements of `size` bytes in vectors of `width`.
     pub(crate) fn new(
+        op: Op,
         pass: Pass,
-        vectors: usize,
+        columns: usize,
         width: usize,
         size: usize,
         hardware: Hardware,
     ) -> Self {
-        if hardware.cpu || !hardware.shared {
-            return Self::unit_per_row(vectors, hardware);
+        let vectors = columns.div_ceil(width);
+        let ragged = !columns.is_multiple_of(width);
+        if hardware.cpu || hardware.shared == 0 {
+            return Self::unit_per_row(vectors, ragged, hardware);
         }
         if hardware.plane == 1 {
-            return Self::without_planes(pass, vectors, hardware);
+            return Self::without_planes(pass, vectors, ragged, hardware);
         }
-        let (most_units, good, most) = limits(pass, size, hardware);
-        let (good, most) = ((good / width).max(1), (most / width).max(1));
+        let case = Case { op, pass, columns, size, hardware };
+        let limits = Limits::new(case);
+        // Of rows that end within a vector, units that hold half as much have as many registers.
+        let good = if ragged && size == 4 && pass == Pass::Backward { 16 } else { limits.good };
+        let (good, most) = ((good / width).max(1), (limits.most / width).max(1));
         let plane = hardware.plane;
-        let most_units = (most_units / plane).max(1) * plane;
-        let lanes_for =
-            |held: usize| vectors.div_ceil(held).next_multiple_of(plane).clamp(plane, most_units);
+        let most_units = (limits.units / plane).max(1) * plane;
+        // Planes, or a part of one that still reads 128 bytes next to one another.
+        let fewest = match pass {
+            Pass::Forward => (128 / (width * size)).clamp(1, plane),
+            Pass::Backward => plane,
+        };
+        let lanes_for = |held: usize| match vectors.div_ceil(held) {
+            units if units <= plane => units.next_power_of_two().max(fewest),
+            units => units.next_multiple_of(plane).min(most_units),
+        };
         // The most vectors that leave no unit idle; else as many as are good, or as have to be.
         let fits = |held: &usize| lanes_for(*held) * held == vectors;
         let held = (1..=good).rev().find(fits).unwrap_or(good);
         let held = held.max(vectors.div_ceil(most_units)).min(most);
         let lanes = lanes_for(held);
         let held = held.min(vectors.div_ceil(lanes));
-        let chunked = held * lanes < vectors;
+        let chunked = held * lanes < vectors || columns > limits.longest;
         Self {
             lanes,
-            // A plane a row: eight rows a cube, so that 32 cubes do not limit a multiprocessor.
-            teams: if lanes == plane {
-                (256.min(hardware.max_units) / lanes).clamp(1, 8)
-            } else {
-                1
-            },
+            teams: if chunked { 1 } else { teams(case, lanes, held * width, &limits) },
             plane,
             held,
             chunked,
-            exact: vectors.is_multiple_of(held * lanes),
-            prefetch: pass == Pass::Backward && !chunked && spares(lanes, held * width, size),
+            ends: Ends { exact: vectors.is_multiple_of(held * lanes), ragged, tight: !chunked },
+            ahead: usize::from(
+                pass == Pass::Backward && !chunked && spares(lanes, held * width, size),
+            ),
+            kept: if chunked { kept(case, vectors, width, held * lanes) } else { 0 },
         }
     }
 
     /// The blueprint where lengths change from call to call, as those of softmax do in generation and
     /// in bucketed batches: few kernels for all up to 4,096 (see [`vector_width_for_lengths`]).
     pub(crate) fn for_lengths(
+        op: Op,
         pass: Pass,
-        vectors: usize,
+        columns: usize,
         width: usize,
         size: usize,
         hardware: Hardware,
     ) -> Self {
-        if hardware.plane == 1 || vectors * width > LENGTHS {
-            return Self::new(pass, vectors, width, size, hardware);
+        if hardware.plane == 1 || columns > LENGTHS {
+            return Self::new(op, pass, columns, width, size, hardware);
         }
+        let vectors = columns.div_ceil(width);
         let bucket = if width == 1 {
             [32, 256, 1024, 2048, LENGTHS].into_iter().find(|bucket| *bucket >= vectors)
         } else {
             Some(vectors.next_power_of_two())
         };
-        let bucket = bucket.unwrap_or(LENGTHS).max(hardware.plane);
-        Self { exact: false, prefetch: false, ..Self::new(pass, bucket, width, size, hardware) }
+        // Of the many lengths in vectors of two, the shortest share their kernels.
+        let least = if size == 8 { 64 } else { hardware.plane };
+        let bucket = bucket.unwrap_or(LENGTHS).max(least);
+        let ragged = !columns.is_multiple_of(width);
+        let ends = Ends { exact: false, ragged, tight: false };
+        Self { ends, ahead: 0, ..Self::new(op, pass, bucket * width, width, size, hardware) }
     }
 
     /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
     /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
-    fn without_planes(pass: Pass, vectors: usize, hardware: Hardware) -> Self {
+    fn without_planes(pass: Pass, vectors: usize, ragged: bool, hardware: Hardware) -> Self {
         let (held, units) = (4, 1 << hardware.max_units.ilog2());
-        let chunked = vectors > 32.min(units) * held;
+        // llvmpipe runs eight units as one, and others in turn from barrier to barrier: 512×768 f32,
+        // RMSNorm backward, takes 3.6 to 5.3 ms, with 32 units 9.4.
+        // Where each of them had thousands of vectors to add up, errors would grow.
+        let (few, many) = match hardware.software {
+            true if vectors <= 2048 => (8, 8),
+            true => (8, 256),
+            false => (32, 256),
+        };
+        let chunked = vectors > few.min(units) * held;
         Self {
-            lanes: if chunked { 256.min(units) } else { 32.min(units) },
+            lanes: if chunked { many } else { few }.min(units),
             teams: 1,
             plane: 1,
             held,
             chunked,
-            exact: false,
-            prefetch: pass == Pass::Backward && !chunked,
+            ends: Ends { exact: false, ragged, tight: false },
+            ahead: usize::from(pass == Pass::Backward && !chunked),
+            kept: 0,
         }
     }
 
     /// A unit of a CPU is a thread: it takes rows of its own, without barriers, and reads them
     /// again from its cache. Two kernels for all lengths.
-    fn unit_per_row(vectors: usize, hardware: Hardware) -> Self {
-        let held = 8;
+    fn unit_per_row(vectors: usize, ragged: bool, hardware: Hardware) -> Self {
+        // Where elements are loaded one by one, many take long to compile.
+        let held = if ragged { 2 } else { 8 };
         Self {
             lanes: 1,
             teams: hardware.max_units.min(64),
             plane: 1,
             held,
             chunked: true,
-            exact: vectors.is_multiple_of(held),
-            prefetch: false,
+            ends: Ends { exact: vectors.is_multiple_of(held), ragged, tight: false },
+            ahead: 0,
+            kept: 0,
         }
     }
 }
@@ -169,19 +332,26 @@ impl Blueprint {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{AMD, CPU, H200, LLVMPIPE, SPIRV},
+        super::tests::{AMD, BROWSER, CPU, H200, LLVMPIPE, SPIRV},
         *,
     };
     use std::collections::BTreeSet;
+
+    fn works() -> impl Iterator<Item = (Op, Pass)> {
+        [Op::RmsNorm, Op::LayerNorm, Op::Softmax]
+            .into_iter()
+            .flat_map(|op| [Pass::Forward, Pass::Backward].map(|pass| (op, pass)))
+    }
 
     fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
         let lengths = (1..300).chain([512, 768, 781, 1023, 1024, 4096, 8192, 65_537, 1_000_000]);
         lengths.flat_map(|vectors| {
             [1, 2, 4, 8, 16].into_iter().flat_map(move |width| {
-                [H200, AMD, LLVMPIPE, SPIRV, CPU].into_iter().flat_map(move |hardware| {
-                    [Pass::Forward, Pass::Backward].into_iter().flat_map(move |pass| {
+                [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU].into_iter().flat_map(move |hardware| {
+                    works().flat_map(move |(op, pass)| {
                         [2, 4, 8].map(|size| {
-                            let blueprint = Blueprint::new(pass, vectors, width, size, hardware);
+                            let blueprint =
+                                Blueprint::new(op, pass, vectors * width, width, size, hardware);
                             (vectors, width, hardware, blueprint)
                         })
                     })
@@ -193,38 +363,74 @@ mod tests {
     #[test]
     fn a_blueprint_covers_the_row_within_the_hardware() {
         for (vectors, width, hardware, blueprint) in blueprints() {
-            let Blueprint { lanes, teams, plane, held, chunked, exact, .. } = blueprint;
+            let Blueprint { lanes, teams, plane, held, chunked, ends, .. } = blueprint;
             assert!(lanes * teams <= hardware.max_units, "{blueprint:?}");
-            assert!(lanes.is_multiple_of(plane) && held > 0, "{blueprint:?}");
+            let part = plane.is_multiple_of(lanes) && lanes.is_power_of_two();
+            assert!(lanes.is_multiple_of(plane) || part, "{blueprint:?}");
+            assert!(held > 0 && teams.is_power_of_two(), "{blueprint:?}");
             assert!(chunked || held * lanes >= vectors, "{vectors} vectors: {blueprint:?}");
-            assert!(!exact || vectors.is_multiple_of(held * lanes), "{blueprint:?}");
+            assert!(!ends.tight || lanes * (held - 1) < vectors, "{blueprint:?}");
+            assert!(!ends.exact || vectors.is_multiple_of(held * lanes), "{blueprint:?}");
             let registers = if plane > 1 { 32.max(width) } else { 4 * width };
             assert!(chunked || held * width <= registers, "{width} wide, {blueprint:?}");
             let barriers = lanes > plane;
-            assert!(!barriers || teams == 1, "teams apart at a barrier: {blueprint:?}");
             assert!(plane > 1 || lanes.is_power_of_two(), "no tree: {blueprint:?}");
-            assert!(!barriers || hardware.shared, "{blueprint:?}");
+            assert!(!barriers || hardware.shared > 0, "{blueprint:?}");
         }
     }
 
     #[test]
     fn the_strategies_are_those_measured_best_on_the_h200() {
-        let of = |columns: usize, size: usize, pass| {
+        let of = |op, pass, columns: usize, size: usize| {
             let width = 16 / size;
-            Blueprint::new(pass, columns / width, width, size, H200)
+            let found = Blueprint::new(op, pass, columns, width, size, H200);
+            assert!(found.ends.exact, "{found:?}");
+            (found.lanes, found.held, found.teams, found.ahead)
         };
-        // bf16 backward: one vector a unit, the next row loaded ahead.
-        let wide = of(4096, 2, Pass::Backward);
-        assert_eq!((wide.lanes, wide.held, wide.prefetch, wide.exact), (512, 1, true, true));
-        // f32 backward: eight.
-        let wide = of(4096, 4, Pass::Backward);
-        assert_eq!((wide.lanes, wide.held, wide.prefetch, wide.exact), (128, 8, true, true));
-        // Narrow rows: a plane each, eight in a cube.
-        let narrow = of(256, 2, Pass::Backward);
-        assert_eq!((narrow.lanes, narrow.teams, narrow.held), (32, 8, 1));
-        // Rows that fill the registers are not loaded ahead; wider ones are read in chunks.
-        let full = of(16_384, 4, Pass::Backward);
-        assert!(!full.prefetch && !full.chunked && of(65_536, 4, Pass::Backward).chunked);
+        use Op::{LayerNorm, RmsNorm, Softmax};
+        // A plane is shared by rows of 256 elements, 1,024 have two.
+        assert_eq!(of(RmsNorm, Pass::Forward, 256, 2), (16, 2, 16, 0));
+        assert_eq!(of(LayerNorm, Pass::Forward, 256, 2), (8, 4, 32, 0));
+        assert_eq!(of(RmsNorm, Pass::Forward, 4096, 2), (256, 2, 1, 0));
+        assert_eq!(of(Softmax, Pass::Forward, 4096, 2), (128, 4, 1, 0));
+        assert_eq!(of(LayerNorm, Pass::Forward, 16_384, 2), (512, 4, 2, 0));
+        // The next row is loaded ahead; teams of narrow rows add up their sums.
+        assert_eq!(of(RmsNorm, Pass::Backward, 256, 2), (32, 1, 16, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 256, 2), (32, 1, 8, 1));
+        assert_eq!(of(RmsNorm, Pass::Backward, 1024, 2), (64, 2, 4, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 4096, 2), (256, 2, 1, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 8192, 2), (512, 2, 1, 1));
+        assert_eq!(of(RmsNorm, Pass::Backward, 4096, 4), (128, 8, 1, 1));
+        assert_eq!(of(Softmax, Pass::Backward, 4096, 2), (512, 1, 1, 1));
+        // Where they fill the registers they are not.
+        assert_eq!(of(RmsNorm, Pass::Backward, 16_384, 4), (512, 8, 1, 0));
+    }
+
+    #[test]
+    fn rows_are_chunked_where_registers_run_out() {
+        let chunked = |op, pass, columns: usize, size: usize| {
+            let width = 16 / size;
+            Blueprint::new(op, pass, columns, width, size, H200).chunked
+        };
+        for size in [2, 4] {
+            assert!(!chunked(Op::RmsNorm, Pass::Backward, 16_384, size));
+            assert!(chunked(Op::RmsNorm, Pass::Backward, 32_768, size));
+            assert!(!chunked(Op::LayerNorm, Pass::Backward, 8192, size));
+            assert!(chunked(Op::LayerNorm, Pass::Backward, 16_384, size));
+            assert!(!chunked(Op::LayerNorm, Pass::Forward, 32_768, size));
+            assert!(chunked(Op::LayerNorm, Pass::Forward, 65_536, size));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_fits_shared_memory() {
+        for (_, width, hardware, blueprint) in blueprints() {
+            let chunk = blueprint.held * blueprint.lanes;
+            assert!(blueprint.kept.is_multiple_of(chunk), "{blueprint:?}");
+            assert!(blueprint.kept * width * 2 <= hardware.shared, "{blueprint:?}");
+        }
+        let wide = Blueprint::new(Op::RmsNorm, Pass::Forward, 65_536, 8, 2, H200);
+        assert_eq!(wide.kept, 8192, "65,536 elements of 16 bits fit");
     }
 
     /// A kernel is compiled for each width and blueprint, and again where it writes over its input.
@@ -234,7 +440,7 @@ mod tests {
             let bytes = if hardware.cpu { 64 } else { 16 };
             (0..7).map(|power| 1 << power).filter(move |width| width * size <= bytes)
         };
-        for hardware in [H200, AMD, LLVMPIPE, SPIRV, CPU] {
+        for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
             for (pass, size) in [Pass::Forward, Pass::Backward]
                 .into_iter()
                 .flat_map(|pass| [2, 4, 8].map(|size| (pass, size)))
@@ -242,10 +448,16 @@ mod tests {
                 let kernels: BTreeSet<_> = (1..=LENGTHS)
                     .map(|length| {
                         let widths = widths(hardware, size);
-                        let width = vector_width_for_lengths(length, widths, hardware);
-                        let vectors = length / width;
-                        let blueprint =
-                            Blueprint::for_lengths(pass, vectors, width, size, hardware);
+                        let width = vector_width_for_lengths(length, size, widths, hardware);
+                        let vectors = length.div_ceil(width);
+                        let blueprint = Blueprint::for_lengths(
+                            Op::Softmax,
+                            pass,
+                            length,
+                            width,
+                            size,
+                            hardware,
+                        );
                         assert!(blueprint.chunked || blueprint.lanes * blueprint.held >= vectors);
                         format!("{width} {blueprint:?}")
                     })

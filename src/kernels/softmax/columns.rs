@@ -7,7 +7,7 @@ use super::{
 };
 use crate::kernels::{
     plan::{ColumnBlueprint, Hardware, Pass, address, cubes},
-    row::Rows,
+    row::{EvenRows, Rows},
     team::{Fold, RunningSum, fold_columns},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
@@ -37,9 +37,11 @@ pub(super) fn forward(call: Forward, client: &Client) {
     let Forward { extent, types, log, x, y } = call;
     let Launch { inner, blueprint, count, dim } =
         launch(Pass::Forward, extent, types.x.size(), client);
-    let address_type = address(extent.len().max(x.matrix.len));
-    let (width, x_stride) = (extent.width, x.stride / extent.width);
+    let address_type = address(y.rows.len(extent.outer).max(x.matrix.len));
+    let width = extent.width;
+    let (x_stride, y_stride) = (x.stride / width, y.stride / width);
     let (x, x_outer) = x.matrix.args(width);
+    let (y, y_outer) = y.rows.args(extent.outer, width);
     // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
     // read as the last ones. Where `y` is `x`, a unit writes what only it has use for, and has read.
     unsafe {
@@ -50,9 +52,11 @@ pub(super) fn forward(call: Forward, client: &Client) {
             address_type,
             width,
             x,
-            y.arg(extent.len()),
+            y,
             x_outer,
+            y_outer,
             x_stride,
+            y_stride,
             extent.outer,
             extent.length,
             inner,
@@ -68,11 +72,12 @@ pub(super) fn backward(call: Backward, client: &Client) {
     let Backward { extent, types, log, dy, y, dx } = call;
     let Launch { inner, blueprint, count, dim } =
         launch(Pass::Backward, extent, types.x.size(), client);
-    let address_type = address(extent.len().max(dy.matrix.len).max(y.matrix.len));
+    let address_type = address(dx.rows.len(extent.outer).max(dy.matrix.len).max(y.matrix.len));
     let width = extent.width;
-    let (dy_stride, y_stride) = (dy.stride / width, y.stride / width);
+    let (dy_stride, y_stride, dx_stride) = (dy.stride / width, y.stride / width, dx.stride / width);
     let (dy, dy_outer) = dy.matrix.args(width);
     let (y, y_outer) = y.matrix.args(width);
+    let (dx, dx_outer) = dx.rows.args(extent.outer, width);
     // SAFETY: as for the forward pass.
     unsafe {
         backward_kernel::launch_unchecked(
@@ -83,11 +88,13 @@ pub(super) fn backward(call: Backward, client: &Client) {
             width,
             dy,
             y,
-            dx.arg(extent.len()),
+            dx,
             dy_outer,
             y_outer,
+            dx_outer,
             dy_stride,
             y_stride,
+            dx_stride,
             extent.outer,
             extent.length,
             inner,
@@ -141,7 +148,9 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_outer: Rows,
+    y_outer: EvenRows,
     x_stride: usize,
+    y_stride: usize,
     outer: usize,
     length: usize,
     inner: usize,
@@ -155,7 +164,7 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     let chunk = comptime!(blueprint.held * blueprint.splits);
     let place = place(outer, inner, blueprint);
     let from = x_outer.offset(place.outer) + place.inner;
-    let to = place.outer * length * inner + place.inner;
+    let to = y_outer.offset(place.outer) + place.inner;
     let least = Vector::<A, V>::new(A::min_value());
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let mut exponentials = Exponentials::<A, V>::new();
@@ -195,7 +204,7 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
                 if at < length {
                     let x = Vector::<A, V>::cast_from(held[i]);
                     let value = output::<A, V>(x, largest, scale, form);
-                    y[to + at * inner] = Vector::cast_from(value);
+                    y[to + at * y_stride] = Vector::cast_from(value);
                 }
             }
             start += chunk;
@@ -210,8 +219,10 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     dx: &mut [Vector<F, V>],
     dy_outer: Rows,
     y_outer: Rows,
+    dx_outer: EvenRows,
     dy_stride: usize,
     y_stride: usize,
+    dx_stride: usize,
     outer: usize,
     length: usize,
     inner: usize,
@@ -226,7 +237,7 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     let place = place(outer, inner, blueprint);
     let from_dy = dy_outer.offset(place.outer) + place.inner;
     let from_y = y_outer.offset(place.outer) + place.inner;
-    let to = place.outer * length * inner + place.inner;
+    let to = dx_outer.offset(place.outer) + place.inner;
     let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
     let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
     let mut sum = RunningSum::<A, V>::new();
@@ -258,7 +269,7 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
                 if at < length {
                     let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
                     let value = gradient::<A, V>(dy, y, sum, log);
-                    dx[to + at * inner] = Vector::cast_from(value);
+                    dx[to + at * dx_stride] = Vector::cast_from(value);
                 }
             }
             start += chunk;

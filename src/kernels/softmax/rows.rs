@@ -5,14 +5,14 @@ use super::{
     exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
-    plan::{Blueprint, Hardware, Pass, address, cubes},
-    row::{Rows, is_inside, load, store},
-    team::{RunningSum, Team, elements_max, elements_sum, team_position},
+    plan::{Blueprint, Hardware, Op, Pass, address, cubes},
+    row::{EvenRows, Kept, Length, LengthLaunch, Row, Rows, inside_or, load, store},
+    team::{RunningSum, Team, elements_max, elements_sum, lane, team_position},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
 
 struct Launch {
-    vectors: usize,
+    length: LengthLaunch,
     blueprint: Blueprint,
     count: CubeCount,
     dim: CubeDim,
@@ -21,22 +21,22 @@ struct Launch {
 fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
     let Extent { outer, length, width, .. } = extent;
     let hardware = Hardware::of(client);
-    let vectors = length / width;
-    let blueprint = Blueprint::for_lengths(pass, vectors, width, size, hardware);
+    let blueprint = Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware);
     Launch {
-        vectors,
+        length: LengthLaunch::of(length, width),
         blueprint,
         count: cubes(outer.div_ceil(blueprint.teams), 1, client),
-        dim: CubeDim::new_2d(blueprint.lanes as u32, blueprint.teams as u32),
+        dim: blueprint.cube_dim(),
     }
 }
 
 pub(super) fn forward(call: Forward, client: &Client) {
     let Forward { extent, types, log, x, y } = call;
-    let Launch { vectors, blueprint, count, dim } =
+    let Launch { length, blueprint, count, dim } =
         launch(Pass::Forward, extent, types.x.size(), client);
-    let address_type = address(extent.len().max(x.matrix.len));
+    let address_type = address(y.rows.len(extent.outer).max(x.matrix.len));
     let (x, x_rows) = x.matrix.args(extent.width);
+    let (y, y_rows) = y.rows.args(extent.outer, extent.width);
     // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
     // Where `y` is `x`, a unit writes what only it has use for, and has read; what others read
     // of that they discard.
@@ -48,10 +48,11 @@ pub(super) fn forward(call: Forward, client: &Client) {
             address_type,
             extent.width,
             x,
-            y.arg(extent.len()),
+            y,
             x_rows,
+            y_rows,
             extent.outer,
-            vectors,
+            length,
             Form::new(log, types),
             blueprint,
             types.x,
@@ -62,11 +63,12 @@ pub(super) fn forward(call: Forward, client: &Client) {
 
 pub(super) fn backward(call: Backward, client: &Client) {
     let Backward { extent, types, log, dy, y, dx } = call;
-    let Launch { vectors, blueprint, count, dim } =
+    let Launch { length, blueprint, count, dim } =
         launch(Pass::Backward, extent, types.x.size(), client);
-    let address_type = address(extent.len().max(dy.matrix.len).max(y.matrix.len));
+    let address_type = address(dx.rows.len(extent.outer).max(dy.matrix.len).max(y.matrix.len));
     let (dy, dy_rows) = dy.matrix.args(extent.width);
     let (y, y_rows) = y.matrix.args(extent.width);
+    let (dx, dx_rows) = dx.rows.args(extent.outer, extent.width);
     // SAFETY: as for the forward pass.
     unsafe {
         backward_kernel::launch_unchecked(
@@ -77,11 +79,12 @@ pub(super) fn backward(call: Backward, client: &Client) {
             extent.width,
             dy,
             y,
-            dx.arg(extent.len()),
+            dx,
             dy_rows,
             y_rows,
+            dx_rows,
             extent.outer,
-            vectors,
+            length,
             Form::new(log, types),
             blueprint,
             types.x,
@@ -95,50 +98,55 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_rows: Rows,
+    y_rows: EvenRows,
     rows: usize,
-    vectors: usize,
+    length: Length,
     #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
     let mut team = Team::<A>::new(!form.narrow, blueprint);
-    let row = team_position(blueprint.teams);
-    if row < rows {
-        let from = x_rows.offset(row);
-        let to = row * vectors;
-        let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+    let row = team_position(blueprint);
+    // Every unit takes part where others wait for it.
+    let own = row < rows;
+    let row = usize::min(row, rows - 1);
+    let from = x_rows.row(row);
+    let to = y_rows.row(row);
+    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut start = lane;
+    if comptime!(blueprint.chunked) {
+        let mut kept = Kept::<F, V>::new(blueprint);
         let mut exponentials = Exponentials::<A, V>::new();
-        if comptime!(blueprint.chunked) {
-            let mut start = lane;
-            while start < vectors + lane {
-                load(x, from, start, vectors, &mut held, blueprint);
-                let largest = largest::<F, A, V>(&mut held, start, vectors, blueprint);
-                let base = exponentials.raise(largest);
-                exponentials.add(sum::<F, A, V>(&mut held, base, start, vectors, blueprint));
-                start += chunk;
-            }
-            let largest = team.max(elements_max::<A, V>(exponentials.largest));
-            let largest = Vector::<A, V>::new(largest);
-            let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
-            let scale = scale::<A, V>(Vector::new(total), form);
-            let mut start = lane;
-            while start < vectors + lane {
-                load(x, from, start, vectors, &mut held, blueprint);
-                write::<F, A, V>(&mut held, y, to, start, vectors, largest, scale, form, blueprint);
-                start += chunk;
-            }
-        } else {
-            load(x, from, lane, vectors, &mut held, blueprint);
-            let largest = largest::<F, A, V>(&mut held, lane, vectors, blueprint);
-            let largest = Vector::<A, V>::new(team.max(elements_max::<A, V>(largest)));
-            let total = sum::<F, A, V>(&mut held, largest, lane, vectors, blueprint);
-            let total = team.sum(elements_sum::<A, V>(total));
-            let scale = scale::<A, V>(Vector::new(total), form);
-            write::<F, A, V>(&mut held, y, to, lane, vectors, largest, scale, form, blueprint);
+        while start < length.vectors + lane {
+            kept.load(x, &from, start, &length, &mut held);
+            let largest = largest::<F, A, V>(&mut held, start, &length, blueprint);
+            let base = exponentials.raise(largest);
+            exponentials.add(sum::<F, A, V>(&mut held, base, start, &length, blueprint));
+            start += chunk;
         }
+        let largest = team.max(elements_max::<A, V>(exponentials.largest));
+        let largest = Vector::<A, V>::new(largest);
+        let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
+        let scale = scale::<A, V>(Vector::new(total), form);
+        let mut start = lane;
+        while start < length.vectors + lane {
+            kept.load_again(x, &from, start, &length, &mut held);
+            write::<F, A, V>(
+                &mut held, y, &to, start, &length, own, largest, scale, form, blueprint,
+            );
+            start += chunk;
+        }
+    } else {
+        load(x, &from, start, &length, &mut held, blueprint);
+        let largest = largest::<F, A, V>(&mut held, start, &length, blueprint);
+        let largest = Vector::<A, V>::new(team.max(elements_max::<A, V>(largest)));
+        let total = sum::<F, A, V>(&mut held, largest, start, &length, blueprint);
+        let total = team.sum(elements_sum::<A, V>(total));
+        let scale = scale::<A, V>(Vector::new(total), form);
+        write::<F, A, V>(&mut held, y, &to, start, &length, own, largest, scale, form, blueprint);
     }
 }
 
@@ -147,15 +155,17 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
 fn largest<F: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     start: usize,
-    vectors: usize,
+    length: &Length,
     #[comptime] blueprint: Blueprint,
 ) -> Vector<A, V> {
-    let least = Vector::<A, V>::new(A::min_value());
-    let mut largest = least;
+    let mut largest = Vector::<A, V>::new(A::min_value());
     #[unroll]
     for i in 0..blueprint.held {
-        let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
-        largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let value = Vector::<A, V>::cast_from(held[i]);
+        let value = inside_or(value, A::min_value(), column, length, ends);
+        largest = max(largest, value);
     }
     largest
 }
@@ -165,15 +175,16 @@ fn sum<F: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     largest: Vector<A, V>,
     start: usize,
-    vectors: usize,
+    length: &Length,
     #[comptime] blueprint: Blueprint,
 ) -> Vector<A, V> {
     let mut sum = Vector::<A, V>::zero();
     #[unroll]
     for i in 0..blueprint.held {
-        let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
         let term = exp::<A, V>(Vector::cast_from(held[i]) - largest);
-        sum += select(inside, term, Vector::zero());
+        sum += inside_or(term, A::new(0.0), column, length, ends);
     }
     sum
 }
@@ -182,9 +193,10 @@ fn sum<F: Float, A: Float, V: Size>(
 fn write<F: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     y: &mut [Vector<F, V>],
-    to: usize,
+    to: &Row,
     start: usize,
-    vectors: usize,
+    length: &Length,
+    own: bool,
     largest: Vector<A, V>,
     scale: Vector<A, V>,
     #[comptime] form: Form,
@@ -192,9 +204,10 @@ fn write<F: Float, A: Float, V: Size>(
 ) {
     #[unroll]
     for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
         let value = output::<A, V>(Vector::cast_from(held[i]), largest, scale, form);
-        store(y, to, column, vectors, Vector::cast_from(value), blueprint);
+        store(y, to, column, length, own, Vector::cast_from(value), ends);
     }
 }
 
@@ -205,54 +218,58 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     dx: &mut [Vector<F, V>],
     dy_rows: Rows,
     y_rows: Rows,
+    dx_rows: EvenRows,
     rows: usize,
-    vectors: usize,
+    length: Length,
     #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
     let mut team = Team::<A>::new(!form.narrow, blueprint);
-    let row = team_position(blueprint.teams);
-    if row < rows {
-        let from_dy = dy_rows.offset(row);
-        let from_y = y_rows.offset(row);
-        let to = row * vectors;
-        let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
-        let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
-        let mut sum = RunningSum::<A, V>::new();
-        if comptime!(blueprint.chunked) {
-            let mut start = lane;
-            while start < vectors + lane {
-                load(dy, from_dy, start, vectors, &mut dys, blueprint);
-                load(y, from_y, start, vectors, &mut ys, blueprint);
-                sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, form.log, blueprint));
-                start += chunk;
-            }
-        } else {
-            load(dy, from_dy, lane, vectors, &mut dys, blueprint);
-            load(y, from_y, lane, vectors, &mut ys, blueprint);
+    let row = team_position(blueprint);
+    // Every unit takes part where others wait for it.
+    let own = row < rows;
+    let row = usize::min(row, rows - 1);
+    let from_dy = dy_rows.row(row);
+    let from_y = y_rows.row(row);
+    let to = dx_rows.row(row);
+    let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut kept_dy = Kept::<F, V>::new(blueprint);
+    let mut kept_y = Kept::<F, V>::new(blueprint);
+    let mut sum = RunningSum::<A, V>::new();
+    let mut start = lane;
+    if comptime!(blueprint.chunked) {
+        while start < length.vectors + lane {
+            kept_dy.load(dy, &from_dy, start, &length, &mut dys);
+            kept_y.load(y, &from_y, start, &length, &mut ys);
             sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, form.log, blueprint));
+            start += chunk;
         }
-        let sum = team.sum(elements_sum::<A, V>(sum.total()));
-        let sum = Vector::<A, V>::new(sum);
-        if comptime!(blueprint.chunked) {
-            let mut start = lane;
-            while start < vectors + lane {
-                load(dy, from_dy, start, vectors, &mut dys, blueprint);
-                load(y, from_y, start, vectors, &mut ys, blueprint);
-                write_gradient::<F, A, V>(
-                    &mut dys, &mut ys, dx, to, start, vectors, sum, form.log, blueprint,
-                );
-                start += chunk;
-            }
-        } else {
+    } else {
+        load(dy, &from_dy, start, &length, &mut dys, blueprint);
+        load(y, &from_y, start, &length, &mut ys, blueprint);
+        sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, form.log, blueprint));
+    }
+    let sum = team.sum(elements_sum::<A, V>(sum.total()));
+    let sum = Vector::<A, V>::new(sum);
+    let mut start = lane;
+    if comptime!(blueprint.chunked) {
+        while start < length.vectors + lane {
+            kept_dy.load_again(dy, &from_dy, start, &length, &mut dys);
+            kept_y.load_again(y, &from_y, start, &length, &mut ys);
             write_gradient::<F, A, V>(
-                &mut dys, &mut ys, dx, to, lane, vectors, sum, form.log, blueprint,
+                &mut dys, &mut ys, dx, &to, start, &length, own, sum, form.log, blueprint,
             );
+            start += chunk;
         }
+    } else {
+        write_gradient::<F, A, V>(
+            &mut dys, &mut ys, dx, &to, start, &length, own, sum, form.log, blueprint,
+        );
     }
 }
 
@@ -278,18 +295,20 @@ fn write_gradient<F: Float, A: Float, V: Size>(
     dys: &mut Array<Vector<F, V>>,
     ys: &mut Array<Vector<F, V>>,
     dx: &mut [Vector<F, V>],
-    to: usize,
+    to: &Row,
     start: usize,
-    vectors: usize,
+    length: &Length,
+    own: bool,
     sum: Vector<A, V>,
     #[comptime] log: bool,
     #[comptime] blueprint: Blueprint,
 ) {
     #[unroll]
     for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
         let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
         let value = gradient::<A, V>(dy, y, sum, log);
-        store(dx, to, column, vectors, Vector::cast_from(value), blueprint);
+        store(dx, to, column, length, own, Vector::cast_from(value), ends);
     }
 }

@@ -194,6 +194,7 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         axes.prop_map(Layout::Permuted),
         (0..3usize).prop_map(Layout::Expanded),
         (1..9usize).prop_map(|step| Layout::Windows { step }),
+        Just(Layout::Apart),
     ]
 }
 

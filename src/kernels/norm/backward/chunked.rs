@@ -1,8 +1,9 @@
-use super::{Formula, Wanted, input_gradient, means, saved_statistics};
+use super::{Formula, Means, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
+    norm::statistics::Statistics,
     plan::Blueprint,
-    row::{Rows, bounded, is_inside, load, store},
-    team::{RunningSum, Team},
+    row::{EvenRows, Length, Row, Rows, inside_or, load, read, store},
+    team::{Count, RunningSum, Team, lane},
 };
 use cubecl::prelude::*;
 
@@ -18,61 +19,61 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
     mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: &Rows,
     x_rows: &Rows,
+    dx_rows: &EvenRows,
     rows: usize,
-    vectors: usize,
+    length: &Length,
     group: usize,
     groups: usize,
     #[comptime] formula: Formula,
     #[comptime] wanted: Wanted,
     #[comptime] blueprint: Blueprint,
 ) {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let held = blueprint.held;
-    let chunk = comptime!(held * blueprint.lanes);
-    let of_gamma = group * vectors;
-    let of_beta = if comptime!(wanted.gamma) { groups * vectors + of_gamma } else { of_gamma };
+    let of_gamma = group * length.vectors;
+    let of_beta =
+        if comptime!(wanted.gamma) { groups * length.vectors + of_gamma } else { of_gamma };
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
     let mut dys = Array::<Vector<F, V>>::new(held);
-    let mut gammas = Array::<Vector<G, V>>::new(held);
-    let scaled = comptime!(gamma.is_some());
     let mut row = group;
     while row < rows {
-        let from_x = x_rows.offset(row);
-        let from_dy = dy_rows.offset(row);
+        let from_x = x_rows.row(row);
+        let from_dy = dy_rows.row(row);
+        let to = dx_rows.row(row);
         let statistics = saved_statistics::<A>(saved, row, rows, formula);
-        let mut level = RunningSum::<A, V>::new();
-        let mut slope = RunningSum::<A, V>::new();
+        let row_means = if comptime!(dx.is_some()) {
+            row_means::<F, G, A, V>(
+                dy,
+                x,
+                gamma,
+                &from_dy,
+                &from_x,
+                length,
+                &statistics,
+                &mut team,
+                formula,
+                blueprint,
+            )
+        } else {
+            Means::<A> { level: A::new(0.0), slope: A::new(0.0) }
+        };
         let mut start = lane;
-        while start < vectors + lane {
-            load(x, from_x, start, vectors, &mut xs, blueprint);
-            load(dy, from_dy, start, vectors, &mut dys, blueprint);
-            #[comptime]
-            match gamma {
-                ComptimeOption::Some(gamma) => {
-                    load(gamma, 0usize, start, vectors, &mut gammas, blueprint)
-                }
-                ComptimeOption::None => {}
-            }
-            let mut part_level = Vector::<A, V>::zero();
-            let mut part_slope = Vector::<A, V>::zero();
+        while start < length.vectors + lane {
+            load(x, &from_x, start, length, &mut xs, blueprint);
+            load(dy, &from_dy, start, length, &mut dys, blueprint);
             #[unroll]
             for i in 0..held {
+                let column = start + i * blueprint.lanes;
                 let dy = Vector::<A, V>::cast_from(dys[i]);
-                let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
-                if comptime!(formula.centered) {
-                    // Past the row's end x̂ is that of zero, which may be infinite.
-                    let inside = is_inside(start + i * blueprint.lanes, vectors, blueprint);
-                    product = select(inside, product, Vector::zero());
-                }
+                let normalized = statistics.normalized::<F, V>(xs[i], formula);
                 #[comptime]
                 match partials.as_mut() {
                     ComptimeOption::Some(partials) => {
-                        let column = start + i * blueprint.lanes;
-                        if column < vectors {
+                        if column < length.vectors {
                             let first = row == group;
                             if comptime!(wanted.gamma) {
-                                add_to(partials, of_gamma + column, product, first);
+                                add_to(partials, of_gamma + column, dy * normalized, first);
                             }
                             if comptime!(wanted.beta) {
                                 add_to(partials, of_beta + column, dy, first);
@@ -81,55 +82,93 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                     }
                     ComptimeOption::None => {}
                 }
-                if comptime!(scaled) {
-                    let gamma = Vector::<A, V>::cast_from(gammas[i]);
-                    part_level += dy * gamma;
-                    part_slope += product * gamma;
-                } else {
-                    part_level += dy;
-                    part_slope += product;
-                }
-            }
-            if comptime!(formula.centered) {
-                level.add(part_level);
-            }
-            slope.add(part_slope);
-            start += chunk;
-        }
-        #[comptime]
-        match dx.as_mut() {
-            ComptimeOption::Some(dx) => {
-                let (level, slope) = (level.total(), slope.total());
-                let means = means::<A, V>(level, slope, vectors, &mut team, formula);
-                let mut start = lane;
-                while start < vectors + lane {
-                    load(x, from_x, start, vectors, &mut xs, blueprint);
-                    load(dy, from_dy, start, vectors, &mut dys, blueprint);
-                    #[unroll]
-                    for i in 0..held {
-                        let column = start + i * blueprint.lanes;
-                        let mut dy = Vector::<A, V>::cast_from(dys[i]);
-                        #[comptime]
-                        match gamma {
-                            ComptimeOption::Some(gamma) => {
-                                dy *= Vector::<A, V>::cast_from(
-                                    gamma[bounded(column, vectors, blueprint)],
-                                );
-                            }
-                            ComptimeOption::None => {}
-                        }
-                        let normalized = statistics.normalized::<F, V>(xs[i], formula);
+                #[comptime]
+                match dx.as_mut() {
+                    ComptimeOption::Some(dx) => {
+                        let scaled = scaled::<G, A, V>(dy, gamma, column, length, blueprint);
                         let r = statistics.inverse_root;
-                        let value = input_gradient::<F, A, V>(normalized, dy, r, &means, formula);
-                        store(dx, row * vectors, column, vectors, value, blueprint);
+                        let value =
+                            input_gradient::<F, A, V>(normalized, scaled, r, &row_means, formula);
+                        let own = true.runtime();
+                        store(dx, &to, column, length, own, value, blueprint.ends);
                     }
-                    start += chunk;
+                    ComptimeOption::None => {}
                 }
             }
-            ComptimeOption::None => {}
+            start += comptime!(held * blueprint.lanes);
         }
         row += groups;
     }
+}
+
+/// The means of a row that is read in chunks.
+#[cube]
+pub(super) fn row_means<F: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<F, V>],
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    from_dy: &Row,
+    from_x: &Row,
+    length: &Length,
+    statistics: &Statistics<A>,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+) -> Means<A> {
+    let lane = lane(blueprint);
+    let held = blueprint.held;
+    let mut xs = Array::<Vector<F, V>>::new(held);
+    let mut dys = Array::<Vector<F, V>>::new(held);
+    let mut level = RunningSum::<A, V>::new();
+    let mut slope = RunningSum::<A, V>::new();
+    let mut start = lane;
+    while start < length.vectors + lane {
+        load(x, from_x, start, length, &mut xs, blueprint);
+        load(dy, from_dy, start, length, &mut dys, blueprint);
+        let mut part_level = Vector::<A, V>::zero();
+        let mut part_slope = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..held {
+            let column = start + i * blueprint.lanes;
+            let dy = Vector::<A, V>::cast_from(dys[i]);
+            let dy = scaled::<G, A, V>(dy, gamma, column, length, blueprint);
+            let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
+            if comptime!(formula.centered) {
+                // Past the row's end x̂ is that of zero, which may be infinite.
+                product = inside_or(product, A::new(0.0), column, length, blueprint.ends);
+                part_level += dy;
+            }
+            part_slope += product;
+        }
+        if comptime!(formula.centered) {
+            level.add(part_level);
+        }
+        slope.add(part_slope);
+        start += comptime!(held * blueprint.lanes);
+    }
+    let columns = Count::<A>::of(length.columns);
+    means::<A, V>(level.total(), slope.total(), &columns, team, formula)
+}
+
+/// `γ·dy`, zero past the row's end.
+#[cube]
+fn scaled<G: Float, A: Float, V: Size>(
+    dy: Vector<A, V>,
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    column: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut scaled = dy;
+    #[comptime]
+    match gamma {
+        ComptimeOption::Some(gamma) => {
+            let gamma = read(gamma, &Row::only(), column, length, blueprint.ends);
+            scaled *= Vector::<A, V>::cast_from(gamma);
+        }
+        ComptimeOption::None => {}
+    }
+    scaled
 }
 
 /// Adds `term` to the partial at `at`, which the group's first row starts.

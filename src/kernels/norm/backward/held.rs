@@ -1,12 +1,14 @@
 use super::{Formula, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
+    norm::statistics::Statistics,
     plan::Blueprint,
-    row::{Rows, is_inside, load, store},
-    team::Team,
+    row::{EvenRows, Length, Row, Rows, inside_or, is_inside, load, load_any, store},
+    team::{Count, Team, lane, team_in_cube},
 };
 use cubecl::prelude::*;
 
-/// A group of rows, each held in registers while it is worked on; so are the group's sums.
+/// The rows of a group, which a cube's teams take side by side. Each is held in registers while it is
+/// worked on; so are the sums over a team's rows, until those of the teams are added up.
 #[cube]
 pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
@@ -17,21 +19,20 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: &Rows,
     x_rows: &Rows,
+    dx_rows: &EvenRows,
     rows: usize,
-    vectors: usize,
+    length: &Length,
     group: usize,
     groups: usize,
     #[comptime] formula: Formula,
     #[comptime] wanted: Wanted,
     #[comptime] blueprint: Blueprint,
 ) {
-    let lane = UNIT_POS_X as usize;
+    let lane = lane(blueprint);
     let held = blueprint.held;
+    let teams = blueprint.teams;
+    let ahead = blueprint.ahead;
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
-    let mut xs = Array::<Vector<F, V>>::new(held);
-    let mut dys = Array::<Vector<F, V>>::new(held);
-    let mut next_xs = Array::<Vector<F, V>>::new(held);
-    let mut next_dys = Array::<Vector<F, V>>::new(held);
     let mut gammas = Array::<Vector<G, V>>::new(held);
     let mut gamma_sums = Array::<Vector<A, V>>::new(held);
     let mut beta_sums = Array::<Vector<A, V>>::new(held);
@@ -43,43 +44,65 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     let scaled = comptime!(gamma.is_some());
     #[comptime]
     match gamma {
-        ComptimeOption::Some(gamma) => load(gamma, 0usize, lane, vectors, &mut gammas, blueprint),
+        ComptimeOption::Some(gamma) => {
+            load(gamma, &Row::only(), lane, length, &mut gammas, blueprint);
+        }
         ComptimeOption::None => {}
     }
-    if comptime!(blueprint.prefetch) {
-        load(x, x_rows.offset(group), lane, vectors, &mut next_xs, blueprint);
-        load(dy, dy_rows.offset(group), lane, vectors, &mut next_dys, blueprint);
+    let columns = Count::<A>::of(length.columns);
+    let stride = groups * teams;
+    // Every team makes as many steps, as barriers ask for: the last rows may be none of its own.
+    let mut first = group * teams;
+    let mut window = Window::<F, A, V>::new(blueprint);
+    #[unroll]
+    for slot in 1..comptime!(ahead + 1) {
+        let row = first + team_in_cube(blueprint) + comptime!(slot - 1) * stride;
+        load_row::<F, A, V>(
+            &mut window,
+            dy,
+            x,
+            saved,
+            dy_rows,
+            x_rows,
+            row,
+            rows,
+            length,
+            slot,
+            formula,
+            blueprint,
+        );
     }
-    let mut row = group;
-    while row < rows {
-        if comptime!(blueprint.prefetch) {
-            #[unroll]
-            for i in 0..held {
-                xs[i] = next_xs[i];
-                dys[i] = next_dys[i];
-            }
-            // Issued before this row's barrier, so that reading goes on while units wait. After the
-            // last row that row again, as another may be written over meanwhile.
-            let next = select(row + groups < rows, row + groups, row);
-            load(x, x_rows.offset(next), lane, vectors, &mut next_xs, blueprint);
-            load(dy, dy_rows.offset(next), lane, vectors, &mut next_dys, blueprint);
-        } else {
-            load(x, x_rows.offset(row), lane, vectors, &mut xs, blueprint);
-            load(dy, dy_rows.offset(row), lane, vectors, &mut dys, blueprint);
-        }
-        let statistics = saved_statistics::<A>(saved, row, rows, formula);
+    while first < rows {
+        let row = first + team_in_cube(blueprint);
+        let own = comptime!(teams == 1).runtime() || row < rows;
+        // Issued before this row's barrier, so that reading goes on while units wait.
+        window.advance(blueprint);
+        let next = row + ahead * stride;
+        load_row::<F, A, V>(
+            &mut window,
+            dy,
+            x,
+            saved,
+            dy_rows,
+            x_rows,
+            next,
+            rows,
+            length,
+            ahead,
+            formula,
+            blueprint,
+        );
+        let statistics = window.statistics();
         let mut level = Vector::<A, V>::zero();
         let mut slope = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..held {
-            // Zero past the end of the row.
-            let dy = Vector::<A, V>::cast_from(dys[i]);
-            let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
-            if comptime!(formula.centered) {
-                // Past the row's end x̂ is that of zero, which may be infinite.
-                let inside = is_inside(lane + i * blueprint.lanes, vectors, blueprint);
-                product = select(inside, product, Vector::zero());
-            }
+            let ends = comptime!(blueprint.ends_of(i));
+            let column = lane + i * blueprint.lanes;
+            let dy = Vector::<A, V>::cast_from(window.dy[i]);
+            let product = dy * statistics.normalized::<F, V>(window.x[i], formula);
+            let dy = inside_or(dy, A::new(0.0), column, length, ends);
+            let product = inside_or(product, A::new(0.0), column, length, ends);
             gamma_sums[i] += product;
             beta_sums[i] += dy;
             if comptime!(scaled) {
@@ -94,41 +117,221 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
         #[comptime]
         match dx.as_mut() {
             ComptimeOption::Some(dx) => {
-                let means = means::<A, V>(level, slope, vectors, &mut team, formula);
+                let means = means::<A, V>(level, slope, &columns, &mut team, formula);
                 #[unroll]
                 for i in 0..held {
-                    let mut dy = Vector::<A, V>::cast_from(dys[i]);
+                    let ends = comptime!(blueprint.ends_of(i));
+                    let mut dy = Vector::<A, V>::cast_from(window.dy[i]);
                     if comptime!(scaled) {
                         dy *= Vector::<A, V>::cast_from(gammas[i]);
                     }
-                    let normalized = statistics.normalized::<F, V>(xs[i], formula);
+                    let normalized = statistics.normalized::<F, V>(window.x[i], formula);
                     let r = statistics.inverse_root;
                     let value = input_gradient::<F, A, V>(normalized, dy, r, &means, formula);
                     let column = lane + i * blueprint.lanes;
-                    store(dx, row * vectors, column, vectors, value, blueprint);
+                    store(dx, &dx_rows.row(row), column, length, own, value, ends);
                 }
             }
             ComptimeOption::None => {}
         }
-        row += groups;
+        first += stride;
     }
     #[comptime]
     match partials.as_mut() {
         ComptimeOption::Some(partials) => {
-            let of_gamma = group * vectors;
+            let of_gamma = group * length.vectors;
             let of_beta =
-                if comptime!(wanted.gamma) { groups * vectors + of_gamma } else { of_gamma };
-            #[unroll]
-            for i in 0..held {
-                let column = lane + i * blueprint.lanes;
-                if comptime!(wanted.gamma) {
-                    store(partials, of_gamma, column, vectors, gamma_sums[i], blueprint);
-                }
-                if comptime!(wanted.beta) {
-                    store(partials, of_beta, column, vectors, beta_sums[i], blueprint);
-                }
+                if comptime!(wanted.gamma) { groups * length.vectors + of_gamma } else { of_gamma };
+            let mut meeting = Meeting::<A, V>::new(blueprint);
+            if comptime!(wanted.gamma) {
+                meeting.store(partials, of_gamma, length, &gamma_sums);
+            }
+            if comptime!(wanted.beta) {
+                meeting.store(partials, of_beta, length, &beta_sums);
             }
         }
         ComptimeOption::None => {}
+    }
+}
+
+/// A unit's part of the row that is worked on, and of those that are loaded ahead of it.
+#[derive(CubeType)]
+struct Window<F: Float, A: Float, V: Size> {
+    x: Array<Vector<F, V>>,
+    dy: Array<Vector<F, V>>,
+    inverse_root: Array<A>,
+    near: Array<A>,
+    rest: Array<A>,
+}
+
+#[cube]
+impl<F: Float, A: Float, V: Size> Window<F, A, V> {
+    fn new(#[comptime] blueprint: Blueprint) -> Self {
+        let slots = comptime!(blueprint.ahead + 1);
+        let vectors = comptime!(slots * blueprint.held);
+        Window::<F, A, V> {
+            x: Array::new(vectors),
+            dy: Array::new(vectors),
+            inverse_root: Array::new(slots),
+            near: Array::new(slots),
+            rest: Array::new(slots),
+        }
+    }
+
+    /// Moves each row one slot on.
+    fn advance(&mut self, #[comptime] blueprint: Blueprint) {
+        let held = blueprint.held;
+        #[unroll]
+        for i in 0..comptime!(blueprint.ahead * held) {
+            self.x[i] = self.x[comptime!(i + held)];
+            self.dy[i] = self.dy[comptime!(i + held)];
+        }
+        #[unroll]
+        for slot in 0..blueprint.ahead {
+            self.inverse_root[slot] = self.inverse_root[comptime!(slot + 1)];
+            self.near[slot] = self.near[comptime!(slot + 1)];
+            self.rest[slot] = self.rest[comptime!(slot + 1)];
+        }
+    }
+
+    /// Those of the row that is worked on.
+    fn statistics(&self) -> Statistics<A> {
+        Statistics::<A> {
+            inverse_root: self.inverse_root[0],
+            near: self.near[0],
+            rest: self.rest[0],
+        }
+    }
+}
+
+/// Loads a row into a slot of the window. Where there is no such row, which must add nothing to a
+/// team's sums, zeros; of a cube with one team, which has no use for it, the last row.
+#[cube]
+fn load_row<F: Float, A: Float, V: Size>(
+    window: &mut Window<F, A, V>,
+    dy: &[Vector<F, V>],
+    x: &[Vector<F, V>],
+    saved: &[A],
+    dy_rows: &Rows,
+    x_rows: &Rows,
+    row: usize,
+    rows: usize,
+    length: &Length,
+    #[comptime] slot: usize,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+) {
+    if comptime!(blueprint.teams == 1) {
+        let row = usize::min(row, rows - 1);
+        load_existing::<F, A, V>(
+            window, dy, x, saved, dy_rows, x_rows, row, rows, length, slot, formula, blueprint,
+        );
+    } else if row < rows {
+        load_existing::<F, A, V>(
+            window, dy, x, saved, dy_rows, x_rows, row, rows, length, slot, formula, blueprint,
+        );
+    } else {
+        #[unroll]
+        for i in 0..blueprint.held {
+            let place = comptime!(slot * blueprint.held + i);
+            window.x[place] = Vector::zero();
+            window.dy[place] = Vector::zero();
+        }
+        window.inverse_root[slot] = A::new(0.0);
+        window.near[slot] = A::new(0.0);
+        window.rest[slot] = A::new(0.0);
+    }
+}
+
+#[cube]
+fn load_existing<F: Float, A: Float, V: Size>(
+    window: &mut Window<F, A, V>,
+    dy: &[Vector<F, V>],
+    x: &[Vector<F, V>],
+    saved: &[A],
+    dy_rows: &Rows,
+    x_rows: &Rows,
+    row: usize,
+    rows: usize,
+    length: &Length,
+    #[comptime] slot: usize,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = lane(blueprint);
+    let at = comptime!(slot * blueprint.held);
+    load_any(x, &x_rows.row(row), lane, length, &mut window.x, at, blueprint);
+    load_any(dy, &dy_rows.row(row), lane, length, &mut window.dy, at, blueprint);
+    let statistics = saved_statistics::<A>(saved, row, rows, formula);
+    window.inverse_root[slot] = statistics.inverse_root;
+    window.near[slot] = statistics.near;
+    window.rest[slot] = statistics.rest;
+}
+
+/// Where the teams of a cube add up what each has summed over its rows.
+#[derive(CubeType)]
+struct Meeting<A: Float, V: Size> {
+    places: ComptimeOption<Shared<[Vector<A, V>]>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<A: Float, V: Size> Meeting<A, V> {
+    fn new(#[comptime] blueprint: Blueprint) -> Self {
+        let places = if comptime!(blueprint.teams > 1) {
+            let places = comptime!(blueprint.teams * blueprint.held * blueprint.lanes);
+            ComptimeOption::new_Some(Shared::<[Vector<A, V>]>::new_slice(places))
+        } else {
+            ComptimeOption::new_None()
+        };
+        Meeting::<A, V> { places, blueprint }
+    }
+
+    /// Stores the sum of the teams' `sums` from `at` on. Every unit of the cube must call it.
+    fn store(
+        &mut self,
+        partials: &mut [Vector<A, V>],
+        at: usize,
+        length: &Length,
+        sums: &Array<Vector<A, V>>,
+    ) {
+        let blueprint = self.blueprint;
+        let lane = lane(blueprint);
+        let (held, lanes, teams) = (blueprint.held, blueprint.lanes, blueprint.teams);
+        #[comptime]
+        match self.places.as_mut() {
+            ComptimeOption::Some(places) => {
+                let span = comptime!(held * lanes);
+                let own = team_in_cube(blueprint);
+                #[unroll]
+                for i in 0..held {
+                    places[own * span + i * lanes + lane] = sums[i];
+                }
+                sync_cube();
+                let mut column = own * lanes + lane;
+                while column < length.vectors {
+                    let mut sum = places[column];
+                    for team in 1..teams {
+                        sum += places[team * span + column];
+                    }
+                    partials[at + column] = sum;
+                    column += comptime!(teams * lanes);
+                }
+                // Before another parameter's sums take these places.
+                sync_cube();
+            }
+            ComptimeOption::None =>
+            {
+                #[unroll]
+                for i in 0..held {
+                    let ends = comptime!(blueprint.ends_of(i));
+                    let column = lane + i * lanes;
+                    if is_inside(column, length, ends) {
+                        partials[at + column] = sums[i];
+                    }
+                }
+            }
+        }
     }
 }

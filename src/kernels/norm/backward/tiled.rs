@@ -1,0 +1,242 @@
+//! Rows that are too wide for a cube to hold what it needs of them: one kernel takes their means,
+//! another the gradients, each cube in a tile of columns, where the sums over its rows fit.
+
+use super::{
+    Backward, Formula, Means, Wanted, Work, args, chunked, input_gradient, saved_statistics,
+};
+use crate::kernels::{
+    norm::statistics::Statistics,
+    plan::{Blueprint, Tile, cubes},
+    row::{EvenRows, Length, Row, Rows, read, read_any, store},
+    team::Team,
+};
+use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
+
+/// Writes `dx` and the groups' partial sums.
+pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, client: &Client) {
+    let Work { groups, formula, wanted, blueprint, address_type } = work;
+    let Backward { extent, types, dy, x, gamma, statistics, dx, .. } = call;
+    let (rows, width) = (extent.rows, extent.width);
+    let saved = formula.saved(rows);
+    let tile = Tile::new(blueprint, width);
+    let means_len = if formula.centered { 2 * rows } else { rows };
+    let means = dx.is_some().then(|| client.empty(means_len * types.accumulator.size()));
+    // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
+    // read as the last ones. Where `dx` is `dy`, a unit writes what only it has use for, and has read;
+    // what others read of that they discard.
+    unsafe {
+        let buffer = |handle: &Handle, len| BufferArg::from_raw_parts(handle.clone(), len);
+        if let Some(means) = &means {
+            let (dy, dy_rows) = dy.clone().args(width);
+            let (x, x_rows) = x.clone().args(width);
+            means_kernel::launch_unchecked(
+                client,
+                cubes(rows, 1, client),
+                CubeDim::new_1d(blueprint.lanes as u32),
+                address_type,
+                width,
+                dy,
+                x,
+                gamma.as_ref().map(|gamma| buffer(gamma, extent.columns)).into(),
+                buffer(&statistics, saved),
+                buffer(means, means_len),
+                dy_rows,
+                x_rows,
+                rows,
+                extent.length(),
+                formula,
+                blueprint,
+                types.x,
+                types.gamma,
+                types.accumulator,
+            );
+        }
+        let (dy, dy_rows) = dy.args(width);
+        let (x, x_rows) = x.args(width);
+        let (dx, dx_rows) = args(dx, rows, width);
+        let tiles = extent.columns.div_ceil(width * tile.lanes);
+        tile_kernel::launch_unchecked(
+            client,
+            cubes(tiles * groups, 1, client),
+            CubeDim::new_1d(tile.lanes as u32),
+            address_type,
+            width,
+            dy,
+            x,
+            gamma.as_ref().map(|gamma| buffer(gamma, extent.columns)).into(),
+            buffer(&statistics, saved),
+            means.as_ref().map(|means| buffer(means, means_len)).into(),
+            dx.into(),
+            BufferArg::from_raw_parts(partials.0, partials.1),
+            dy_rows,
+            x_rows,
+            dx_rows,
+            rows,
+            extent.length(),
+            groups,
+            formula,
+            wanted,
+            tile,
+            types.x,
+            types.gamma,
+            types.accumulator,
+        );
+    }
+}
+
+/// Each row's means: `slope`, and after those of all rows `level`.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn means_kernel<F: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<F, V>],
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    saved: &[A],
+    row_means: &mut [A],
+    dy_rows: Rows,
+    x_rows: Rows,
+    rows: usize,
+    length: Length,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+    #[define(F)] _x_type: ElemType,
+    #[define(G)] _gamma_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let row = CUBE_POS;
+    if row < rows {
+        let mut team = Team::<A>::new(!formula.narrow, blueprint);
+        let statistics = saved_statistics::<A>(saved, row, rows, formula);
+        let (from_dy, from_x) = (dy_rows.row(row), x_rows.row(row));
+        let found = chunked::row_means::<F, G, A, V>(
+            dy,
+            x,
+            gamma,
+            &from_dy,
+            &from_x,
+            &length,
+            &statistics,
+            &mut team,
+            formula,
+            blueprint,
+        );
+        if UNIT_POS_X == 0 {
+            row_means[row] = found.slope;
+            if comptime!(formula.centered) {
+                row_means[rows + row] = found.level;
+            }
+        }
+    }
+}
+
+/// A group of rows in a tile of columns, a vector of which is each unit's.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn tile_kernel<F: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<F, V>],
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    saved: &[A],
+    row_means: ComptimeOption<&[A]>,
+    mut dx: ComptimeOption<Box<[Vector<F, V>]>>,
+    partials: &mut [Vector<A, V>],
+    dy_rows: Rows,
+    x_rows: Rows,
+    dx_rows: EvenRows,
+    rows: usize,
+    length: Length,
+    groups: usize,
+    #[comptime] formula: Formula,
+    #[comptime] wanted: Wanted,
+    #[comptime] tile: Tile,
+    #[define(F)] _x_type: ElemType,
+    #[define(G)] _gamma_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let tiles = length.vectors.div_ceil(tile.lanes);
+    let group = CUBE_POS / tiles;
+    let column = CUBE_POS % tiles * tile.lanes + UNIT_POS_X as usize;
+    let own = group < groups && column < length.vectors;
+    let column = usize::min(column, length.vectors - 1);
+    let mut factor = Vector::<A, V>::new(A::new(1.0));
+    #[comptime]
+    match gamma {
+        ComptimeOption::Some(gamma) => {
+            factor = Vector::cast_from(read(gamma, &Row::only(), column, &length, tile.ends));
+        }
+        ComptimeOption::None => {}
+    }
+    let mut gamma_sum = Vector::<A, V>::zero();
+    let mut beta_sum = Vector::<A, V>::zero();
+    let mut first = group;
+    while first < rows {
+        let mut xs = Sequence::<Vector<F, V>>::new();
+        let mut dys = Sequence::<Vector<F, V>>::new();
+        let mut saved_of_rows = Sequence::<Statistics<A>>::new();
+        let mut means_of_rows = Sequence::<Means<A>>::new();
+        #[unroll]
+        for i in 0..tile.rows {
+            let row = usize::min(first + i * groups, rows - 1);
+            // Past a row's end what is loaded is not stored.
+            xs.push(read_any(x, &x_rows.row(row), column, &length, tile.ends));
+            dys.push(read_any(dy, &dy_rows.row(row), column, &length, tile.ends));
+            saved_of_rows.push(saved_statistics::<A>(saved, row, rows, formula));
+            means_of_rows.push(found_means::<A>(row_means, row, rows, formula));
+        }
+        #[unroll]
+        for i in 0..tile.rows {
+            let row = first + i * groups;
+            if row < rows {
+                let statistics = saved_of_rows.index(i);
+                let normalized = statistics.normalized::<F, V>(*xs.index(i), formula);
+                let dy = Vector::<A, V>::cast_from(*dys.index(i));
+                gamma_sum += dy * normalized;
+                beta_sum += dy;
+                #[comptime]
+                match dx.as_mut() {
+                    ComptimeOption::Some(dx) => {
+                        let found = means_of_rows.index(i);
+                        let r = statistics.inverse_root;
+                        let scaled = dy * factor;
+                        let value =
+                            input_gradient::<F, A, V>(normalized, scaled, r, found, formula);
+                        let to = dx_rows.row(row);
+                        store(dx, &to, column, &length, own, value, tile.ends);
+                    }
+                    ComptimeOption::None => {}
+                }
+            }
+        }
+        first += groups * tile.rows;
+    }
+    if own {
+        let of_gamma = group * length.vectors;
+        let of_beta =
+            if comptime!(wanted.gamma) { groups * length.vectors + of_gamma } else { of_gamma };
+        if comptime!(wanted.gamma) {
+            partials[of_gamma + column] = gamma_sum;
+        }
+        if comptime!(wanted.beta) {
+            partials[of_beta + column] = beta_sum;
+        }
+    }
+}
+
+#[cube]
+fn found_means<A: Float>(
+    row_means: ComptimeOption<&[A]>,
+    row: usize,
+    rows: usize,
+    #[comptime] formula: Formula,
+) -> Means<A> {
+    let mut found = Means::<A> { level: A::new(0.0), slope: A::new(0.0) };
+    #[comptime]
+    match row_means {
+        ComptimeOption::Some(row_means) => {
+            found.slope = row_means[row];
+            if comptime!(formula.centered) {
+                found.level = row_means[rows + row];
+            }
+        }
+        ComptimeOption::None => {}
+    }
+    found
+}
