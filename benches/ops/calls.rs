@@ -1,0 +1,87 @@
+//! The ops as Burn's users call them, this crate's and Burn's own, with autodiff and without.
+
+use crate::{machine::Machine, op::Op};
+use burn::{
+    module::Param,
+    nn,
+    tensor::{DType, Device, Distribution, FloatDType, Tensor, activation},
+};
+
+/// Whose op is called.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Peer {
+    BurnFused,
+    Burn,
+}
+
+impl Peer {
+    /// As results name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BurnFused => "burn-fused",
+            Self::Burn => "burn",
+        }
+    }
+}
+
+/// Microseconds of a call.
+pub struct Times {
+    /// Forward, as in inference.
+    pub forward: f64,
+    /// Forward and backward, with the gradients of all inputs, of a gradient of ones.
+    pub both: f64,
+    /// The host's for a forward call.
+    pub host: f64,
+}
+
+pub fn time(machine: &Machine, peer: Peer, op: Op, dtype: FloatDType, shape: [usize; 3]) -> Times {
+    let device = Device::new(machine.cube.clone());
+    let normal = Distribution::Normal(0.0, 1.0);
+    let inputs: Vec<Tensor<3>> = (0..machine.sets(dtype, &shape))
+        .map(|_| Tensor::random(shape, normal, (&device, DType::from(dtype))))
+        .collect();
+    let parameters: [Tensor<1>; 2] =
+        [(); 2].map(|()| Tensor::random([shape[2]], normal, (&device, DType::from(dtype))));
+    let call = caller(peer, op, parameters.clone());
+    let forward = |i: usize| drop(call(inputs[i % inputs.len()].clone()));
+    let [forward_time, host] = [machine.timer.queued(forward), machine.timer.host(forward)];
+
+    let tracked: Vec<_> = inputs.into_iter().map(|x| x.autodiff().require_grad()).collect();
+    let call = caller(peer, op, parameters.map(|p| p.autodiff().require_grad()));
+    let both = machine.timer.queued(|i| {
+        drop(call(tracked[i % tracked.len()].clone()).backward());
+    });
+    Times { forward: forward_time, both, host }
+}
+
+fn caller(
+    peer: Peer,
+    op: Op,
+    [gamma, beta]: [Tensor<1>; 2],
+) -> Box<dyn Fn(Tensor<3>) -> Tensor<3>> {
+    match (op, peer) {
+        (Op::RmsNorm, Peer::BurnFused) => {
+            Box::new(move |x| burn_fused::rms_norm(x, Some(gamma.clone()), 1e-5))
+        }
+        (Op::RmsNorm, Peer::Burn) => {
+            let gamma = Param::from_tensor(gamma);
+            let norm = nn::RmsNorm { gamma, epsilon: 1e-5 };
+            Box::new(move |x| norm.forward(x))
+        }
+        (Op::LayerNorm, Peer::BurnFused) => Box::new(move |x| {
+            burn_fused::layer_norm(x, Some(gamma.clone()), Some(beta.clone()), 1e-5)
+        }),
+        (Op::LayerNorm, Peer::Burn) => {
+            let mut norm = nn::LayerNormConfig::new(gamma.dims()[0]).init(&gamma.device());
+            norm.gamma = Param::from_tensor(gamma);
+            norm.beta = Some(Param::from_tensor(beta));
+            Box::new(move |x| norm.forward(x))
+        }
+        (Op::Softmax, Peer::BurnFused) => Box::new(|x| burn_fused::softmax(x, 2)),
+        (Op::Softmax, Peer::Burn) => Box::new(|x| activation::softmax(x, 2)),
+        (Op::LogSoftmax, Peer::BurnFused) => Box::new(|x| burn_fused::log_softmax(x, 2)),
+        (Op::LogSoftmax, Peer::Burn) => Box::new(|x| activation::log_softmax(x, 2)),
+        (Op::SoftmaxDim1, Peer::BurnFused) => Box::new(|x| burn_fused::softmax(x, 1)),
+        (Op::SoftmaxDim1, Peer::Burn) => Box::new(|x| activation::softmax(x, 1)),
+    }
+}
