@@ -57,8 +57,8 @@ impl Timer {
         median(&mut [(); 9].map(|()| replay())) * 1e6 / calls as f64
     }
 
-    /// Wall time of calls queued back to back, waited for at the window's end: at least 200 of them,
-    /// or those of a twentieth of a second if there are fewer.
+    /// Wall time of calls queued back to back, waited for at the window's end: 200 of them, or as many as
+    /// take a twentieth of a second if those are fewer.
     pub fn queued(&self, call: impl Fn(usize)) -> f64 {
         const WINDOW: f64 = 0.05;
         let window = |calls: usize| {

@@ -1,7 +1,8 @@
 //! The second stage of a parameter gradient: partial rows added in a fixed order.
 
 use super::{
-    plan::{ColumnPlan, Ends, Hardware, address, cubes},
+    norm::Extent,
+    plan::{ColumnPlan, Ends, address, cubes},
     row::{Length, LengthLaunch, Row, store},
     team::{Fold, RunningSum, fold_columns},
 };
@@ -17,10 +18,9 @@ pub(crate) fn column_sum(
     partials: (Handle, ElemType),
     outputs: [Option<(Handle, ElemType)>; 2],
     groups: usize,
-    columns: usize,
-    width: usize,
+    extent: Extent,
 ) {
-    let hardware = Hardware::of(client);
+    let Extent { columns, width, hardware, .. } = extent;
     let plan = ColumnPlan::new(hardware);
     let length = LengthLaunch::of(columns, width);
     let vectors = columns.div_ceil(width);

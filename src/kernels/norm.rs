@@ -11,7 +11,10 @@ mod statistics;
 pub(crate) use backward::Backward;
 pub(crate) use forward::Forward;
 
-use super::{plan::Op, row::LengthLaunch};
+use super::{
+    plan::{Hardware, Op},
+    row::LengthLaunch,
+};
 use cubecl::ir::ElemType;
 
 /// What plans know the norm by.
@@ -28,12 +31,13 @@ pub(crate) struct Types {
     pub accumulator: ElemType,
 }
 
-/// The matrix of a call: rows are normalised in vectors of `width` elements.
+/// The matrix of a call, whose rows are normalised in vectors of `width` elements, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     pub rows: usize,
     pub columns: usize,
     pub width: usize,
+    pub hardware: Hardware,
 }
 
 impl Extent {

@@ -3,6 +3,7 @@
 //! What decides the order of a sum across rows, [`groups`], takes shape and type alone.
 
 mod columns;
+mod limits;
 mod rows;
 
 pub(crate) use columns::{ColumnBlueprint, ColumnPlan, groups};

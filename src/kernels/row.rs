@@ -183,7 +183,7 @@ pub(crate) fn read_any<T: Float, V: Size>(
     }
 }
 
-/// A vector of single elements, `whole` or zero past the row's end.
+/// A vector of single elements, `whole` or anything past the row's end.
 #[cube]
 fn gathered<T: Float, V: Size>(
     source: &[Vector<T, V>],
@@ -196,15 +196,11 @@ fn gathered<T: Float, V: Size>(
     let width = value.vector_size();
     let single = source.with_vector_size::<Const<1>>();
     let first = first_element(row, column, width);
-    let count = elements::<T, V>(column, length);
+    let last = elements::<T, V>(column, length) - 1;
     #[unroll]
     for i in 0..width {
-        if comptime!(whole) {
-            value.insert(i, single[first + i].extract(0usize));
-        } else {
-            let element = single[first + usize::min(i.runtime(), count - 1)].extract(0usize);
-            value.insert(i, select(i < count, element, T::new(0.0)));
-        }
+        let at = if comptime!(whole) { i.runtime() } else { usize::min(i.runtime(), last) };
+        value.insert(i, single[first + at].extract(0usize));
     }
     value
 }
@@ -227,10 +223,12 @@ pub(crate) fn load<T: Float, V: Size>(
     into: &mut Array<Vector<T, V>>,
     #[comptime] blueprint: Blueprint,
 ) {
+    load_any(source, row, start, length, into, 0usize, blueprint);
     #[unroll]
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
-        into[i] = read(source, row, start + i * blueprint.lanes, length, ends);
+        let column = start + i * blueprint.lanes;
+        into[i] = inside_or(into[i], T::new(0.0), column, length, ends);
     }
 }
 

@@ -8,7 +8,10 @@ mod columns;
 mod exponentials;
 mod rows;
 
-use super::matrix::{Matrix, Output};
+use super::{
+    matrix::{Matrix, Output},
+    plan::Hardware,
+};
 use cubecl::{client::Client, ir::ElemType};
 
 /// What is reduced: `[outer, length, inner]` along its middle dimension.
@@ -19,6 +22,8 @@ pub(crate) struct Extent {
     pub inner: usize,
     /// Elements that are loaded at once: along the last dimension.
     pub width: usize,
+    /// Where.
+    pub hardware: Hardware,
 }
 
 /// The element types of a call.

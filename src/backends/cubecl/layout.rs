@@ -31,15 +31,15 @@ pub(super) fn readable_and_output(
     leading: usize,
     span: impl Fn(&CubeTensor) -> Option<usize>,
 ) -> (CubeTensor, CubeTensor, Output) {
-    let stride_apart = |tensor: &CubeTensor| match rows_of(tensor, leading)[..] {
+    let stride_apart = |tensor: &CubeTensor, rows: &[(usize, usize)]| match *rows {
         [(1, _)] => span(tensor),
         [(_, stride)] => span(tensor).is_some_and(|span| stride >= span).then_some(stride),
         _ => None,
     };
     let tensor = readable(tensor, reading);
-    let width = reading.width;
-    if let Some(stride) = stride_apart(&tensor).filter(|_| tensor.can_mut()) {
-        let aligned = is_aligned(&tensor, leading, width);
+    let (width, rows) = (reading.width, rows_of(&tensor, leading));
+    if let Some(stride) = stride_apart(&tensor, &rows).filter(|_| tensor.can_mut()) {
+        let aligned = is_aligned(&tensor, &rows, width);
         return (tensor.clone(), tensor, Output { target: Target::First, stride, aligned });
     }
     let (shape, dtype) = (tensor.meta.shape().clone(), tensor.dtype);
@@ -50,9 +50,10 @@ pub(super) fn readable_and_output(
     } else {
         empty_beside(&tensor, shape, dtype)
     };
-    let stride = stride_apart(&output).expect("a new tensor's rows are apart");
+    let rows = rows_of(&output, leading);
+    let stride = stride_apart(&output, &rows).expect("a new tensor's rows are apart");
     let target = Target::New(output.handle.clone());
-    let aligned = is_aligned(&output, leading, width);
+    let aligned = is_aligned(&output, &rows, width);
     (tensor, output, Output { target, stride, aligned })
 }
 
@@ -73,15 +74,15 @@ pub(super) fn matrix(tensor: CubeTensor, leading: usize, reading: Reading) -> Ma
     let row: usize = tensor.meta.shape().iter().skip(leading).product();
     let last: usize = rows.iter().map(|(size, stride)| (size - 1) * stride).sum();
     let room = last + row.next_multiple_of(width) <= behind;
-    let aligned = !piecewise || room && is_aligned(&tensor, leading, width);
+    let aligned = !piecewise || room && is_aligned(&tensor, &rows, width);
     Matrix { handle: tensor.handle, len, rows, aligned }
 }
 
-/// Whether vectors of `width` are aligned in all rows.
-fn is_aligned(tensor: &CubeTensor, leading: usize, width: usize) -> bool {
+/// Whether vectors of `width` are aligned in all `rows` of the tensor.
+fn is_aligned(tensor: &CubeTensor, rows: &[(usize, usize)], width: usize) -> bool {
     let vector = (width * tensor.dtype.size()) as u64;
     tensor.handle.offset_start.unwrap_or(0).is_multiple_of(vector)
-        && rows_of(tensor, leading).iter().all(|(_, stride)| stride.is_multiple_of(width))
+        && rows.iter().all(|(_, stride)| stride.is_multiple_of(width))
 }
 
 /// Sizes and strides that the rows of a tensor are counted by.
@@ -125,5 +126,5 @@ fn is_readable(tensor: &CubeTensor, reading: Reading) -> bool {
     });
     !tensor.meta.is_tiled()
         && columns
-        && (reading.piecewise || is_aligned(tensor, split, reading.width))
+        && (reading.piecewise || is_aligned(tensor, &rows_of(tensor, split), reading.width))
 }

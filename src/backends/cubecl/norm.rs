@@ -70,7 +70,7 @@ impl NormOps for CubeBackend {
             return NormGradients { x: dx.into(), gamma: dgamma.into(), beta: dbeta.into() };
         }
         let client = x.client.clone();
-        let reading = reading(&x, axes, extent);
+        let reading = reading(axes, extent);
         let (dy, dx, target) = if wanted.x {
             let (dy, dx, target) = written(grad, reading, extent);
             (matrix(dy, leading, reading), Some(dx), Some(target))
@@ -118,7 +118,7 @@ fn forward(
     }
     let client = x.client.clone();
     let leading = x.rank() - axes;
-    let reading = reading(&x, axes, extent);
+    let reading = reading(axes, extent);
     let (x, y, target) = written(x, reading, extent);
     Forward {
         extent,
@@ -145,8 +145,8 @@ fn written(
     readable_and_output(tensor, reading, leading, |_| Some(extent.columns))
 }
 
-fn reading(x: &CubeTensor, axes: usize, extent: Extent) -> Reading {
-    Reading { axes, width: extent.width, piecewise: Hardware::of(&x.client).by_address }
+fn reading(axes: usize, extent: Extent) -> Reading {
+    Reading { axes, width: extent.width, piecewise: extent.hardware.by_address }
 }
 
 /// Kernels read as many elements of a parameter as a row has.
@@ -170,5 +170,6 @@ fn extent(x: &CubeTensor, axes: usize) -> Extent {
     let [rows, columns] = crate::ops::matrix(&x.shape(), axes);
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
     let hardware = Hardware::of(&x.client);
-    Extent { rows, columns, width: vector_width(columns, x.dtype.size(), widths, hardware) }
+    let width = vector_width(columns, x.dtype.size(), widths, hardware);
+    Extent { rows, columns, width, hardware }
 }

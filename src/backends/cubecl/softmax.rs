@@ -56,12 +56,13 @@ fn extent(x: &CubeTensor, dim: usize) -> Extent {
     let (outer, length) = (shape[..dim].iter().product(), shape[dim]);
     let inner = shape[dim + 1..].iter().product();
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
+    let hardware = Hardware::of(&x.client);
     let width = if inner == 1 {
-        vector_width_for_lengths(length, x.dtype.size(), widths, Hardware::of(&x.client))
+        vector_width_for_lengths(length, x.dtype.size(), widths, hardware)
     } else {
         dividing_width(inner, widths)
     };
-    Extent { outer, length, inner, width }
+    Extent { outer, length, inner, width, hardware }
 }
 
 /// Vectors lie along the dimension, or along those behind it.
@@ -71,7 +72,7 @@ fn reading(tensor: &CubeTensor, dim: usize, extent: Extent) -> Reading {
     Reading {
         axes: if along { behind + 1 } else { behind },
         width: extent.width,
-        piecewise: along && Hardware::of(&tensor.client).by_address,
+        piecewise: along && extent.hardware.by_address,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::kernels::{
     column_sum::column_sum,
     matrix::{Matrix, Output},
-    plan::{Blueprint, Hardware, Pass, address, cubes, groups},
+    plan::{Blueprint, Pass, address, cubes, groups},
     row::{EvenRows, EvenRowsLaunch, Length, Rows},
     team::{Count, Team, elements_sum, team_position},
 };
@@ -52,10 +52,10 @@ struct Work {
 
 impl Backward {
     pub(crate) fn launch(self, client: &Client) {
-        let Extent { rows, columns, width } = self.extent;
+        let Extent { rows, columns, width, hardware } = self.extent;
+        let extent = self.extent;
         let Types { x: x_type, gamma: gamma_type, beta: beta_type, accumulator } = self.types;
         let length = self.extent.length();
-        let hardware = Hardware::of(client);
         let size = x_type.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Backward, columns, width, size, hardware);
@@ -124,7 +124,7 @@ impl Backward {
             let gamma = dgamma.map(|dgamma| (dgamma, gamma_type));
             let beta = dbeta.map(|dbeta| (dbeta, beta_type));
             let partials = (partials, accumulator);
-            column_sum(client, partials, [gamma, beta], groups, columns, width);
+            column_sum(client, partials, [gamma, beta], groups, extent);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::kernels::{
     matrix::{Matrix, Output},
-    plan::{Blueprint, Hardware, Pass, address, cubes},
+    plan::{Blueprint, Pass, address, cubes},
     row::{EvenRows, Kept, Length, Row, Rows, load, read, store},
     team::{Team, lane, team_position},
 };
@@ -27,9 +27,8 @@ pub(crate) struct Forward {
 
 impl Forward {
     pub(crate) fn launch(self, client: &Client) {
-        let Extent { rows, columns, width } = self.extent;
+        let Extent { rows, columns, width, hardware } = self.extent;
         let length = self.extent.length();
-        let hardware = Hardware::of(client);
         let size = self.types.x.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Forward, columns, width, size, hardware);

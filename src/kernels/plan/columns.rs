@@ -59,7 +59,7 @@ impl ColumnBlueprint {
 /// columns, or 264 of 4,096, fill the H200 on which the number was measured; there are several times as
 /// many where a team would have more than 512 rows, as its rounding errors grow with them. Partials of a
 /// parameter take at most a sixteenth of the input's memory where there are 1,024 rows or more, a
-/// quarter of its elements below.
+/// quarter of its elements below, but for what makes their rows whole vectors.
 pub(crate) fn groups(rows: usize, columns: usize, size: usize, teams: usize) -> usize {
     let most = if teams > 1 { 2 } else { usize::MAX };
     let filling = 132 * ((8192 / columns) / teams).clamp(1, most);

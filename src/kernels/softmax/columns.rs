@@ -6,7 +6,7 @@ use super::{
     exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
-    plan::{ColumnBlueprint, Hardware, Pass, address, cubes},
+    plan::{ColumnBlueprint, Pass, address, cubes},
     row::{EvenRows, Rows},
     team::{Fold, RunningSum, fold_columns},
 };
@@ -21,8 +21,7 @@ struct Launch {
 }
 
 fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
-    let Extent { outer, length, inner, width } = extent;
-    let hardware = Hardware::of(client);
+    let Extent { outer, length, inner, width, hardware } = extent;
     let inner = inner / width;
     let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
     Launch {

@@ -5,7 +5,7 @@ use super::{
     exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
 };
 use crate::kernels::{
-    plan::{Blueprint, Hardware, Op, Pass, address, cubes},
+    plan::{Blueprint, Op, Pass, address, cubes},
     row::{EvenRows, Kept, Length, LengthLaunch, Row, Rows, inside_or, load, store},
     team::{RunningSum, Team, elements_max, elements_sum, lane, team_position},
 };
@@ -19,8 +19,7 @@ struct Launch {
 }
 
 fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
-    let Extent { outer, length, width, .. } = extent;
-    let hardware = Hardware::of(client);
+    let Extent { outer, length, width, hardware, .. } = extent;
     let blueprint = Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware);
     Launch {
         length: LengthLaunch::of(length, width),

@@ -221,15 +221,17 @@ fn load_row<F: Float, A: Float, V: Size>(
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) {
-    if comptime!(blueprint.teams == 1) {
+    let exists = comptime!(blueprint.teams == 1).runtime() || row < rows;
+    if exists {
         let row = usize::min(row, rows - 1);
-        load_existing::<F, A, V>(
-            window, dy, x, saved, dy_rows, x_rows, row, rows, length, slot, formula, blueprint,
-        );
-    } else if row < rows {
-        load_existing::<F, A, V>(
-            window, dy, x, saved, dy_rows, x_rows, row, rows, length, slot, formula, blueprint,
-        );
+        let lane = lane(blueprint);
+        let at = comptime!(slot * blueprint.held);
+        load_any(x, &x_rows.row(row), lane, length, &mut window.x, at, blueprint);
+        load_any(dy, &dy_rows.row(row), lane, length, &mut window.dy, at, blueprint);
+        let statistics = saved_statistics::<A>(saved, row, rows, formula);
+        window.inverse_root[slot] = statistics.inverse_root;
+        window.near[slot] = statistics.near;
+        window.rest[slot] = statistics.rest;
     } else {
         #[unroll]
         for i in 0..blueprint.held {
@@ -241,31 +243,6 @@ fn load_row<F: Float, A: Float, V: Size>(
         window.near[slot] = A::new(0.0);
         window.rest[slot] = A::new(0.0);
     }
-}
-
-#[cube]
-fn load_existing<F: Float, A: Float, V: Size>(
-    window: &mut Window<F, A, V>,
-    dy: &[Vector<F, V>],
-    x: &[Vector<F, V>],
-    saved: &[A],
-    dy_rows: &Rows,
-    x_rows: &Rows,
-    row: usize,
-    rows: usize,
-    length: &Length,
-    #[comptime] slot: usize,
-    #[comptime] formula: Formula,
-    #[comptime] blueprint: Blueprint,
-) {
-    let lane = lane(blueprint);
-    let at = comptime!(slot * blueprint.held);
-    load_any(x, &x_rows.row(row), lane, length, &mut window.x, at, blueprint);
-    load_any(dy, &dy_rows.row(row), lane, length, &mut window.dy, at, blueprint);
-    let statistics = saved_statistics::<A>(saved, row, rows, formula);
-    window.inverse_root[slot] = statistics.inverse_root;
-    window.near[slot] = statistics.near;
-    window.rest[slot] = statistics.rest;
 }
 
 /// Where the teams of a cube add up what each has summed over its rows.
