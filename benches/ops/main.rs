@@ -117,8 +117,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         copy_gbps: machine.copy_bandwidth().round(),
         method: format!(
             "device: {}; inputs rotate over sets larger than the cache. queued: wall time of calls \
-             through Burn, 200 in a window; backward is forward and backward of a gradient of ones \
-             less forward. host: wall time to queue a call, of 1,000. copy: bytes read and written",
+             through Burn, 200 in a window; backward is forward and backward of a gradient of ones, \
+             less those ones and forward. host: wall time to queue a call, of 1,000. copy: bytes read and written",
             machine.timer.method()
         ),
         rows: Vec::new(),

@@ -1,5 +1,6 @@
 //! The CubeCL kernels. Nothing here knows of Burn's tensors or its autodiff graph.
 
+mod ahead;
 mod column_sum;
 mod matrix;
 pub(crate) mod norm;
@@ -9,4 +10,4 @@ pub(crate) mod softmax;
 mod team;
 
 pub(crate) use matrix::{Matrix, Output, Target};
-pub(crate) use plan::{Hardware, dividing_width, vector_width, vector_width_for_lengths};
+pub(crate) use plan::{Hardware, column_width, vector_width, vector_width_for_lengths};

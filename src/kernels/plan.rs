@@ -6,7 +6,7 @@ mod columns;
 mod limits;
 mod rows;
 
-pub(crate) use columns::{ColumnBlueprint, ColumnPlan, groups};
+pub(crate) use columns::{ColumnBlueprint, ColumnPlan, column_width, groups};
 pub(crate) use rows::{Blueprint, Ends, Tile, vector_width_for_lengths};
 
 use cubecl::{CubeCount, client::Client, features::Plane, prelude::AddressType};
@@ -18,6 +18,8 @@ pub(crate) struct Hardware {
     pub plane: usize,
     /// The most units in a cube.
     pub max_units: usize,
+    /// Processors that cubes are spread over, or 0 where their number is unknown.
+    pub processors: usize,
     /// Whether units are threads of a CPU, each best left to a row of its own.
     pub cpu: bool,
     /// Whether a processor stands in for a GPU.
@@ -41,6 +43,7 @@ impl Hardware {
             shared: if shares { hardware.max_shared_memory_size } else { 0 },
             plane: if planes { hardware.plane_size_max as usize } else { 1 },
             max_units: hardware.max_units_per_cube as usize,
+            processors: hardware.num_streaming_multiprocessors.unwrap_or(0) as usize,
             cpu: hardware.num_cpu_cores.is_some(),
             software: properties.identity.physical.is_none(),
             by_address: ["cuda", "hip", "cpu"].contains(&client.name()),
@@ -84,7 +87,7 @@ pub(crate) fn vector_width(
 }
 
 /// The widest vector that divides a row.
-pub(crate) fn dividing_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
+fn dividing_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
     widths.filter(|width| columns.is_multiple_of(*width)).max().unwrap_or(1)
 }
 
@@ -113,6 +116,7 @@ mod tests {
     pub(super) const H200: Hardware = Hardware {
         plane: 32,
         max_units: 1024,
+        processors: 132,
         cpu: false,
         software: false,
         shared: 232_448,

@@ -224,11 +224,22 @@ pub(crate) fn load<T: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) {
     load_any(source, row, start, length, into, 0usize, blueprint);
+    mask(into, start, length, blueprint);
+}
+
+/// Makes zero what of a unit's vectors is past the row's end.
+#[cube]
+pub(crate) fn mask<T: Float, V: Size>(
+    held: &mut Array<Vector<T, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) {
     #[unroll]
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        into[i] = inside_or(into[i], T::new(0.0), column, length, ends);
+        held[i] = inside_or(held[i], T::new(0.0), column, length, ends);
     }
 }
 
@@ -249,6 +260,13 @@ pub(crate) fn load_any<T: Float, V: Size>(
         let ends = comptime!(blueprint.ends_of(i));
         into[comptime!(at + i)] = read_any(source, row, start + i * blueprint.lanes, length, ends);
     }
+}
+
+/// Where a unit's vectors of a row's last chunk start.
+#[cube]
+pub(crate) fn last_chunk(lane: usize, length: &Length, #[comptime] blueprint: Blueprint) -> usize {
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    lane + (length.vectors.div_ceil(chunk) - 1) * chunk
 }
 
 /// What stays in shared memory of a row that is read in chunks more than once. A unit meets its own
@@ -280,15 +298,20 @@ impl<T: Float, V: Size> Kept<T, V> {
         length: &Length,
         into: &mut Array<Vector<T, V>>,
     ) {
+        load(source, row, start, length, into, self.blueprint);
+        self.keep(start, into);
+    }
+
+    /// Keeps a chunk if there is room.
+    pub fn keep(&mut self, start: usize, held: &mut Array<Vector<T, V>>) {
         let blueprint = self.blueprint;
-        load(source, row, start, length, into, blueprint);
         #[comptime]
         match self.vectors.as_mut() {
             ComptimeOption::Some(kept) => {
                 if start < blueprint.kept {
                     #[unroll]
                     for i in 0..blueprint.held {
-                        kept[start + i * blueprint.lanes] = into[i];
+                        kept[start + i * blueprint.lanes] = held[i];
                     }
                 }
             }

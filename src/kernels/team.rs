@@ -27,6 +27,14 @@ impl<A: Float, V: Size> RunningSum<A, V> {
         }
     }
 
+    /// Makes it the sum of nothing.
+    pub fn clear(&mut self) {
+        self.total = Vector::<A, V>::zero();
+        self.rest = Vector::<A, V>::zero();
+        self.run = Vector::<A, V>::zero();
+        self.terms = 0usize;
+    }
+
     pub fn add(&mut self, term: Vector<A, V>) {
         self.run += term;
         self.terms += 1;
@@ -333,7 +341,8 @@ impl<A: Float> Team<A> {
 }
 
 /// The sum or the largest of the values of the units that share a column, given to each: `splits` of
-/// them, a power of two, in each of `lanes` columns. A tree. Every unit of the cube must call it.
+/// them, a power of two, in each of `lanes` columns. A tree of eights. Every unit of the cube must call
+/// it.
 #[cube]
 pub(crate) fn fold_columns<A: Float, V: Size>(
     value: Vector<A, V>,
@@ -347,21 +356,48 @@ pub(crate) fn fold_columns<A: Float, V: Size>(
         let mut scratch = Shared::<[Vector<A, V>]>::new_slice(comptime!(splits * lanes));
         let split = UNIT_POS_Y as usize;
         let lane = UNIT_POS_X as usize;
-        let unit = split * lanes + lane;
         // The readers of an earlier fold, should it have had the same memory.
         sync_cube();
-        scratch[unit] = value;
+        scratch[split * lanes + lane] = value;
         sync_cube();
+        let levels = comptime!((splits.ilog2() as usize).div_ceil(3));
         #[unroll]
-        for step in 0..comptime!(splits.ilog2()) {
-            let half = comptime!(splits >> (step + 1));
-            if split < half {
-                let a = scratch[unit];
-                let b = scratch[unit + half * lanes];
-                scratch[unit] = if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) };
+        for level in 1..levels {
+            // Units that are left, and from how many each.
+            let left = comptime!(splits >> (3 * level));
+            if split < left {
+                scratch[split * lanes + lane] =
+                    eight::<A, V>(&scratch, split * lanes + lane, left * lanes, 8usize, fold);
             }
             sync_cube();
         }
-        scratch[lane]
+        let left = comptime!(splits >> (3 * (levels - 1)));
+        eight::<A, V>(&scratch, lane, lanes, left, fold)
     }
+}
+
+/// What `count` values fold into, eight at most, the first at `from`.
+#[cube]
+fn eight<A: Float, V: Size>(
+    scratch: &Shared<[Vector<A, V>]>,
+    from: usize,
+    #[comptime] stride: usize,
+    #[comptime] count: usize,
+    #[comptime] fold: Fold,
+) -> Vector<A, V> {
+    let mut parts = Array::<Vector<A, V>>::new(count);
+    #[unroll]
+    for i in 0..count {
+        parts[i] = scratch[from + i * stride];
+    }
+    #[unroll]
+    for step in 0..comptime!(count.ilog2()) {
+        let half = comptime!(count >> (step + 1));
+        #[unroll]
+        for i in 0..half {
+            let (a, b) = (parts[i], parts[comptime!(i + half)]);
+            parts[i] = if comptime!(fold == Fold::Sum) { a + b } else { max(a, b) };
+        }
+    }
+    parts[0]
 }

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     kernels::{
-        Hardware, dividing_width,
+        Hardware, column_width,
         softmax::{Backward, Extent, Forward, Input, Types, Written},
         vector_width_for_lengths,
     },
@@ -60,7 +60,7 @@ fn extent(x: &CubeTensor, dim: usize) -> Extent {
     let width = if inner == 1 {
         vector_width_for_lengths(length, x.dtype.size(), widths, hardware)
     } else {
-        dividing_width(inner, widths)
+        column_width(inner, widths, hardware)
     };
     Extent { outer, length, inner, width, hardware }
 }

@@ -3,10 +3,11 @@ use super::{
     statistics::{Formula, Statistics, statistics},
 };
 use crate::kernels::{
+    ahead::Coming,
     matrix::{Matrix, Output},
     plan::{Blueprint, Pass, address, cubes},
-    row::{EvenRows, Kept, Length, Row, Rows, load, read, store},
-    team::{Team, lane, team_position},
+    row::{EvenRows, Kept, Length, Row, Rows, last_chunk, load, read_any, store},
+    team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
 
@@ -47,7 +48,7 @@ impl Forward {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             forward_kernel::launch_unchecked(
                 client,
-                cubes(rows.div_ceil(blueprint.teams), 1, client),
+                cubes(blueprint.cubes(rows, hardware), 1, client),
                 blueprint.cube_dim(),
                 address_type,
                 width,
@@ -91,27 +92,152 @@ fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     #[define(B)] _beta_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
-    let lane = lane(blueprint);
+    let epsilon = epsilon.get::<A>();
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
+    let parameters = Parameters::<G, B, V>::new(gamma, beta, lane(blueprint), &length, blueprint);
+    let mut kept = Kept::<F, V>::new(blueprint);
+    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let row = team_position(blueprint);
+    if comptime!(blueprint.ahead > 0) {
+        let mut coming = Coming::<F, V>::new(x, &x_rows, row, rows, &length, blueprint);
+        let stride = CUBE_COUNT * blueprint.teams;
+        // The same for all teams of a cube, as barriers ask for.
+        let mut first = CUBE_POS * blueprint.teams;
+        while first < rows {
+            let row = first + team_in_cube(blueprint);
+            coming.take(x, &x_rows, row, stride, rows, &length, &mut held);
+            forward_row::<F, G, B, A, V>(
+                x,
+                gamma,
+                beta,
+                y,
+                &mut saved,
+                &x_rows,
+                &y_rows,
+                row,
+                rows,
+                &length,
+                epsilon,
+                &parameters,
+                &mut held,
+                &mut kept,
+                &mut team,
+                formula,
+                blueprint,
+            );
+            first += stride;
+        }
+    } else {
+        if comptime!(!blueprint.chunked) {
+            let from = x_rows.row(usize::min(row, rows - 1));
+            load(x, &from, lane(blueprint), &length, &mut held, blueprint);
+        }
+        forward_row::<F, G, B, A, V>(
+            x,
+            gamma,
+            beta,
+            y,
+            &mut saved,
+            &x_rows,
+            &y_rows,
+            row,
+            rows,
+            &length,
+            epsilon,
+            &parameters,
+            &mut held,
+            &mut kept,
+            &mut team,
+            formula,
+            blueprint,
+        );
+    }
+}
+
+/// A row, which is held unless it is chunked.
+#[cube]
+fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    gamma: ComptimeOption<&[Vector<G, V>]>,
+    beta: ComptimeOption<&[Vector<B, V>]>,
+    y: &mut [Vector<F, V>],
+    saved: &mut ComptimeOption<Box<[A]>>,
+    x_rows: &Rows,
+    y_rows: &EvenRows,
+    row: usize,
+    rows: usize,
+    length: &Length,
+    epsilon: A,
+    parameters: &Parameters<G, B, V>,
+    held: &mut Array<Vector<F, V>>,
+    kept: &mut Kept<F, V>,
+    team: &mut Team<A>,
+    #[comptime] formula: Formula,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = lane(blueprint);
     // Every unit takes part where others wait for it.
     let own = row < rows;
     let row = usize::min(row, rows - 1);
     let from = x_rows.row(row);
     let to = y_rows.row(row);
-    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-    if comptime!(!blueprint.chunked) {
-        load(x, &from, lane, &length, &mut held, blueprint);
-    }
-    let mut kept = Kept::<F, V>::new(blueprint);
-    let epsilon = epsilon.get::<A>();
-    let row_statistics = statistics::<F, A, V>(
-        x, &from, &mut held, &mut kept, &length, epsilon, &mut team, formula, blueprint,
+    let row_statistics =
+        statistics::<F, A, V>(x, &from, held, kept, length, epsilon, team, formula, blueprint);
+    save(saved, &row_statistics, row, rows, own && lane == 0, formula);
+    // What was read last is still held.
+    let last =
+        if comptime!(blueprint.chunked) { last_chunk(lane, length, blueprint) } else { lane };
+    write::<F, G, B, A, V>(
+        held,
+        gamma,
+        beta,
+        y,
+        &to,
+        last,
+        length,
+        own,
+        &row_statistics,
+        parameters,
+        formula,
+        blueprint,
     );
+    if comptime!(blueprint.chunked) {
+        let mut start = lane;
+        while start < last {
+            kept.load_again(x, &from, start, length, held);
+            write::<F, G, B, A, V>(
+                held,
+                gamma,
+                beta,
+                y,
+                &to,
+                start,
+                length,
+                own,
+                &row_statistics,
+                parameters,
+                formula,
+                blueprint,
+            );
+            start += comptime!(blueprint.held * blueprint.lanes);
+        }
+    }
+}
+
+/// Keeps a row's statistics for the backward pass, if they are wanted.
+#[cube]
+fn save<A: Float>(
+    saved: &mut ComptimeOption<Box<[A]>>,
+    row_statistics: &Statistics<A>,
+    row: usize,
+    rows: usize,
+    own: bool,
+    #[comptime] formula: Formula,
+) {
     #[comptime]
     match saved.as_mut() {
         ComptimeOption::Some(saved) => {
-            if own && lane == 0 {
+            if own {
                 saved[row] = row_statistics.inverse_root;
                 if comptime!(formula.centered) {
                     saved[rows + row] = row_statistics.near;
@@ -121,45 +247,12 @@ fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
         }
         ComptimeOption::None => {}
     }
-    let mut start = lane;
-    if comptime!(blueprint.chunked) {
-        while start < length.vectors + lane {
-            kept.load_again(x, &from, start, &length, &mut held);
-            write_normalized::<F, G, B, A, V>(
-                &held,
-                gamma,
-                beta,
-                y,
-                &to,
-                start,
-                &length,
-                own,
-                &row_statistics,
-                formula,
-                blueprint,
-            );
-            start += comptime!(blueprint.held * blueprint.lanes);
-        }
-    } else {
-        write_normalized::<F, G, B, A, V>(
-            &held,
-            gamma,
-            beta,
-            y,
-            &to,
-            start,
-            &length,
-            own,
-            &row_statistics,
-            formula,
-            blueprint,
-        );
-    }
 }
 
+/// Writes what is held of a row from `start` on, normalised.
 #[cube]
-fn write_normalized<F: Float, G: Float, B: Float, A: Float, V: Size>(
-    held: &Array<Vector<F, V>>,
+fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
@@ -168,18 +261,80 @@ fn write_normalized<F: Float, G: Float, B: Float, A: Float, V: Size>(
     length: &Length,
     own: bool,
     row_statistics: &Statistics<A>,
+    parameters: &Parameters<G, B, V>,
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) {
     #[unroll]
     for i in 0..blueprint.held {
-        let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let mut value = row_statistics.normalized::<F, V>(held[i], formula);
+        let normalized = row_statistics.normalized::<F, V>(held[i], formula);
+        let value = parameters.applied::<A>(normalized, gamma, beta, i, column, length);
+        let ends = comptime!(blueprint.ends_of(i));
+        store(y, to, column, length, own, Vector::cast_from(value), ends);
+    }
+}
+
+/// A unit's part of the parameters, where it stays from row to row.
+#[derive(CubeType)]
+struct Parameters<G: Float, B: Float, V: Size> {
+    gamma: Array<Vector<G, V>>,
+    beta: Array<Vector<B, V>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
+    fn new(
+        gamma: ComptimeOption<&[Vector<G, V>]>,
+        beta: ComptimeOption<&[Vector<B, V>]>,
+        lane: usize,
+        length: &Length,
+        #[comptime] blueprint: Blueprint,
+    ) -> Self {
+        let mut gammas = Array::<Vector<G, V>>::new(blueprint.held);
+        let mut betas = Array::<Vector<B, V>>::new(blueprint.held);
+        if comptime!(blueprint.parameters) {
+            #[comptime]
+            match gamma {
+                ComptimeOption::Some(gamma) => {
+                    load(gamma, &Row::only(), lane, length, &mut gammas, blueprint);
+                }
+                ComptimeOption::None => {}
+            }
+            #[comptime]
+            match beta {
+                ComptimeOption::Some(beta) => {
+                    load(beta, &Row::only(), lane, length, &mut betas, blueprint);
+                }
+                ComptimeOption::None => {}
+            }
+        }
+        Parameters::<G, B, V> { gamma: gammas, beta: betas, blueprint }
+    }
+
+    /// `value·γ + β` at the unit's place `i`, which is `column`.
+    fn applied<A: Float>(
+        &self,
+        value: Vector<A, V>,
+        gamma: ComptimeOption<&[Vector<G, V>]>,
+        beta: ComptimeOption<&[Vector<B, V>]>,
+        #[comptime] i: usize,
+        column: usize,
+        length: &Length,
+    ) -> Vector<A, V> {
+        let blueprint = self.blueprint;
+        let ends = comptime!(blueprint.ends_of(i));
+        let mut value = value;
         #[comptime]
         match gamma {
             ComptimeOption::Some(gamma) => {
-                let gamma = read(gamma, &Row::only(), column, length, ends);
+                let gamma = if comptime!(blueprint.parameters) {
+                    self.gamma[i]
+                } else {
+                    read_any(gamma, &Row::only(), column, length, ends)
+                };
                 value *= Vector::<A, V>::cast_from(gamma);
             }
             ComptimeOption::None => {}
@@ -187,11 +342,15 @@ fn write_normalized<F: Float, G: Float, B: Float, A: Float, V: Size>(
         #[comptime]
         match beta {
             ComptimeOption::Some(beta) => {
-                let beta = read(beta, &Row::only(), column, length, ends);
+                let beta = if comptime!(blueprint.parameters) {
+                    self.beta[i]
+                } else {
+                    read_any(beta, &Row::only(), column, length, ends)
+                };
                 value += Vector::<A, V>::cast_from(beta);
             }
             ComptimeOption::None => {}
         }
-        store(y, to, column, length, own, Vector::cast_from(value), ends);
+        value
     }
 }

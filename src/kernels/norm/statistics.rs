@@ -9,7 +9,7 @@
 use super::Types;
 use crate::kernels::{
     plan::Blueprint,
-    row::{Kept, Length, Row, inside_or, is_inside, load},
+    row::{Kept, Length, Row, inside_or, load, read_any},
     team::{Count, RunningSum, Team, elements_sum, lane},
 };
 use cubecl::prelude::*;
@@ -142,15 +142,14 @@ fn moments<F: Float, A: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) -> Moments<A> {
     // Few units, as processors have for a row, read it again from their cache, and merging their many
-    // chunks would add up more rounding. What is merged has as many terms in each element of a vector.
-    let merges = comptime!(blueprint.chunked && blueprint.lanes >= 32 && !blueprint.ends.ragged);
-    if comptime!(formula.centered && merges) {
-        merged::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
-    } else if comptime!(formula.centered) {
+    // chunks would add up more rounding.
+    if comptime!(formula.centered && (!blueprint.chunked || blueprint.lanes < 32)) {
         two_pass::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
+    } else if comptime!(blueprint.chunked) {
+        chunked::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
     } else {
-        let square =
-            squares::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint);
+        let sum = sum_of_squares::<F, A, V>(held, formula, scaled, blueprint);
+        let square = Count::<A>::of(length.columns).mean(team.sum(elements_sum::<A, V>(sum)));
         Moments::<A> { near: A::new(0.0), rest: A::new(0.0), square }
     }
 }
@@ -172,38 +171,7 @@ fn value<F: Float, A: Float, V: Size>(
     }
 }
 
-/// The mean square of a row.
-#[cube]
-fn squares<F: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
-    from: &Row,
-    held: &mut Array<Vector<F, V>>,
-    kept: &mut Kept<F, V>,
-    length: &Length,
-    team: &mut Team<A>,
-    #[comptime] formula: Formula,
-    #[comptime] scaled: bool,
-    #[comptime] blueprint: Blueprint,
-) -> A {
-    let mut total = RunningSum::<A, V>::new();
-    if comptime!(blueprint.chunked) {
-        let lane = lane(blueprint);
-        let mut start = lane;
-        while start < length.vectors + lane {
-            if comptime!(scaled) {
-                kept.load_again(x, from, start, length, held);
-            } else {
-                kept.load(x, from, start, length, held);
-            }
-            total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
-            start += comptime!(blueprint.held * blueprint.lanes);
-        }
-    } else {
-        total.add(sum_of_squares::<F, A, V>(held, formula, scaled, blueprint));
-    }
-    Count::<A>::of(length.columns).mean(team.sum(elements_sum::<A, V>(total.total())))
-}
-
+/// The sum of the squares of what is held.
 #[cube]
 fn sum_of_squares<F: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
@@ -317,9 +285,91 @@ fn distances<F: Float, A: Float, V: Size>(
     (sum, squares)
 }
 
-/// Moments of chunks, merged by each unit, and then those of the units.
+/// What is added up of a row that comes in chunks: its squares; or where the mean is subtracted, of
+/// values less `near`, moments that each unit merges, each element of a vector for itself.
+#[derive(CubeType)]
+struct Chunks<A: Float, V: Size> {
+    near: A,
+    /// How many values there were, their mean, and the squared distances from it.
+    seen: Vector<A, V>,
+    mean: Vector<A, V>,
+    squares: RunningSum<A, V>,
+}
+
 #[cube]
-fn merged<F: Float, A: Float, V: Size>(
+impl<A: Float, V: Size> Chunks<A, V> {
+    fn new(near: A) -> Self {
+        Chunks::<A, V> {
+            near,
+            seen: Vector::zero(),
+            mean: Vector::zero(),
+            squares: RunningSum::<A, V>::new(),
+        }
+    }
+
+    fn add<F: Float>(
+        &mut self,
+        chunk: &mut Array<Vector<F, V>>,
+        start: usize,
+        length: &Length,
+        #[comptime] formula: Formula,
+        #[comptime] scaled: bool,
+        #[comptime] blueprint: Blueprint,
+    ) {
+        if comptime!(!formula.centered) {
+            self.squares.add(sum_of_squares::<F, A, V>(chunk, formula, scaled, blueprint));
+        } else {
+            let (near, one) = (Vector::new(self.near), Vector::<A, V>::new(A::new(1.0)));
+            let mut terms = Vector::<A, V>::zero();
+            let mut sum = Vector::<A, V>::zero();
+            #[unroll]
+            for i in 0..blueprint.held {
+                let ends = comptime!(blueprint.ends_of(i));
+                let column = start + i * blueprint.lanes;
+                let distance = value::<F, A, V>(chunk[i], formula, scaled) - near;
+                sum += inside_or(distance, A::new(0.0), column, length, ends);
+                terms += inside_or(one, A::new(0.0), column, length, ends);
+            }
+            let part = sum * (one / max(terms, one));
+            let mut part_squares = Vector::<A, V>::zero();
+            #[unroll]
+            for i in 0..blueprint.held {
+                let ends = comptime!(blueprint.ends_of(i));
+                let column = start + i * blueprint.lanes;
+                let distance = value::<F, A, V>(chunk[i], formula, scaled) - near - part;
+                part_squares += inside_or(distance * distance, A::new(0.0), column, length, ends);
+            }
+            let weight = terms * (one / max(self.seen + terms, one));
+            let step = part - self.mean;
+            self.mean += step * weight;
+            self.squares.add(part_squares + step * step * (self.seen * weight));
+            self.seen += terms;
+        }
+    }
+
+    /// The moments of all that was added.
+    fn moments(
+        &self,
+        columns: usize,
+        team: &mut Team<A>,
+        #[comptime] formula: Formula,
+    ) -> Moments<A> {
+        let columns = Count::<A>::of(columns);
+        let mut rest = A::new(0.0);
+        let mut squares = self.squares.total();
+        if comptime!(formula.centered) {
+            rest = columns.mean(team.sum(elements_sum::<A, V>(self.mean * self.seen)));
+            let distance = self.mean - Vector::new(rest);
+            squares += distance * distance * self.seen;
+        }
+        let square = columns.mean(team.sum(elements_sum::<A, V>(squares)));
+        Moments::<A> { near: self.near, rest, square }
+    }
+}
+
+/// Moments of a row in chunks, of which `kept` keeps those it has room for.
+#[cube]
+fn chunked<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     from: &Row,
     held: &mut Array<Vector<F, V>>,
@@ -332,51 +382,23 @@ fn merged<F: Float, A: Float, V: Size>(
 ) -> Moments<A> {
     let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
-    let columns = Count::<A>::of(length.columns);
-
-    load(x, from, lane, length, held, blueprint);
-    let sum = sum_of_values::<F, A, V>(held, formula, scaled, blueprint);
-    let width = Vector::<A, V>::zero().vector_size();
-    let first = Count::<A>::of(usize::min(length.columns, comptime!(chunk * width).runtime()));
-    let near = first.mean(team.sum(elements_sum::<A, V>(sum)));
-
-    // Of this unit's values so far, less `near`: how many there are in each element of a vector, their
-    // mean, and the sum of their squared distances from it.
-    let mut seen = A::new(0.0);
-    let mut mean = Vector::<A, V>::zero();
-    let mut squares = Vector::<A, V>::zero();
+    let mut near = A::new(0.0);
+    if comptime!(formula.centered) {
+        load(x, from, lane, length, held, blueprint);
+        // By way of its first value: of equal values the mean is that value, to the bit.
+        let first = read_any(x, from, 0usize.runtime(), length, blueprint.ends);
+        let first = value::<F, A, V>(first, formula, scaled).extract(0usize);
+        let (sum, _) = distances::<F, A, V>(held, first, lane, length, formula, scaled, blueprint);
+        let width = sum.vector_size();
+        let count = usize::min(length.columns, comptime!(chunk * width).runtime());
+        near = first + Count::<A>::of(count).mean(team.sum(elements_sum::<A, V>(sum)));
+    }
+    let mut chunks = Chunks::<A, V>::new(near);
     let mut start = lane;
     while start < length.vectors + lane {
         kept.load(x, from, start, length, held);
-        let mut terms = A::new(0.0);
-        let mut sum = Vector::<A, V>::zero();
-        #[unroll]
-        for i in 0..blueprint.held {
-            let inside = is_inside(start + i * blueprint.lanes, length, blueprint.ends);
-            let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near);
-            sum += select(inside, distance, Vector::zero());
-            terms += select(inside, A::new(1.0), A::new(0.0));
-        }
-        let part = sum / Vector::new(max(terms, A::new(1.0)));
-        let mut part_squares = Vector::<A, V>::zero();
-        #[unroll]
-        for i in 0..blueprint.held {
-            let inside = is_inside(start + i * blueprint.lanes, length, blueprint.ends);
-            let distance = value::<F, A, V>(held[i], formula, scaled) - Vector::new(near) - part;
-            part_squares += select(inside, distance * distance, Vector::zero());
-        }
-        let weight = terms / max(seen + terms, A::new(1.0));
-        let step = part - mean;
-        mean += step * Vector::new(weight);
-        squares += part_squares + step * step * Vector::new(seen * weight);
-        seen += terms;
+        chunks.add(held, start, length, formula, scaled, blueprint);
         start += chunk;
     }
-
-    let seen = Vector::<A, V>::new(seen);
-    let rest = columns.mean(team.sum(elements_sum::<A, V>(mean * seen)));
-    let distance = mean - Vector::new(rest);
-    let squares = squares + distance * distance * seen;
-    let square = columns.mean(team.sum(elements_sum::<A, V>(squares)));
-    Moments::<A> { near, rest, square }
+    chunks.moments(length.columns, team, formula)
 }

@@ -1,6 +1,7 @@
 //! How much of a row, and how many rows, a cube takes, as measured.
 
 use super::{Hardware, Op, Pass};
+use std::ops::RangeInclusive;
 
 /// What plans are made for.
 #[derive(Debug, Clone, Copy)]
@@ -11,10 +12,13 @@ pub(super) struct Case {
     pub columns: usize,
     /// Bytes of an element.
     pub size: usize,
+    /// Whether a row's last vector is a part of one.
+    pub ragged: bool,
     pub hardware: Hardware,
 }
 
 /// How many units share a row, and how much of it each holds.
+#[derive(Debug, Clone)]
 pub(super) struct Limits {
     /// Units that share a row at most.
     pub units: usize,
@@ -24,39 +28,149 @@ pub(super) struct Limits {
     pub most: usize,
     /// Elements of the longest row that is held rather than read in chunks.
     pub longest: usize,
-    /// Units of teams that share a cube at most.
+    /// Elements that a row has at least where sums over rows are in shared memory, of which there is room
+    /// for those of the longest row.
+    pub shared_sums: usize,
+    /// Elements of the longest row whose parameters are loaded before its sums are known.
+    pub parameters: usize,
+    /// Elements of the rows while one of which is worked on the next one is loaded, if there are registers
+    /// for it.
+    pub ahead: RangeInclusive<usize>,
+    /// Units of teams that share a cube at most, or about as many.
     pub together: usize,
+    /// Units that share a row in chunks, and the elements that each holds of one.
+    pub wide: (usize, usize),
+    /// Cubes that share a processor's memory with rows in chunks, or none that keep any of it.
+    pub sharing: Option<usize>,
+}
+
+/// Elements of a row of any length.
+const ANY: usize = usize::MAX;
+const NEVER: RangeInclusive<usize> = ANY..=ANY;
+/// Elements of the longest row that 512 units hold in f32.
+const LONGEST: usize = 16_384;
+
+/// Whether shared memory has room for `sums` over the longest rows in f32.
+fn has_room(sums: usize, hardware: Hardware) -> bool {
+    sums * LONGEST * 4 <= shared_room(hardware)
 }
 
 impl Limits {
-    /// Measured on an H200, µs; CubeCL 0.11.3.
+    /// Measured on an H200, µs, rows by columns; CubeCL 0.11.3.
     pub fn new(case: Case) -> Self {
-        let Case { op, pass, columns, size, hardware } = case;
-        let limits = match (pass, op, size) {
-            // 8,192×4,096 bf16: 34.5, 35.2 with 32 elements; 2,048×16,384: 52.9, 37.2 with 32.
-            (Pass::Forward, Op::RmsNorm, 0..=2) if columns <= 4096 => (1024, 16, 32, 256),
-            // 8,192×4,096 bf16: LayerNorm 37.4, 42.7 with 16; softmax 34.5, 35.7 with 16.
-            (Pass::Forward, _, 0..=4) => (1024, 32, 32, 256),
-            (Pass::Forward, ..) => (512, 16, 16, 256),
-            // 8,192×4,096: within 2% of a copy's bandwidth.
-            (Pass::Backward, Op::Softmax, 0..=2) => (512, 8, 32, 256),
-            // 8,192×4,096 bf16: 54.4; 32,768×1,024: 53.2, 65.8 with 8 elements; 65,536×256: 29.8, with
-            // 256 units together 35.7.
-            (Pass::Backward, Op::RmsNorm, 0..=2) => (512, 16, 32, 512),
-            // A second sum takes more than 64 registers. 8,192×4,096 bf16: 58.3, 90.4 with 8 elements;
-            // 65,536×256: 34.5, with 512 units together 38.7.
-            (Pass::Backward, Op::LayerNorm, 0..=2) => (512, 16, 16, 256),
-            (Pass::Backward, _, 4) => (512, 32, 32, 512),
+        let most = case.hardware.max_units;
+        let limits = match case.pass {
+            Pass::Forward => Self::forward(case),
+            Pass::Backward => Self::backward(case),
+        };
+        let [units, together] = [limits.units, limits.together].map(|units| units.min(most));
+        let (lanes, elements) = limits.wide;
+        Self { units, together, wide: (lanes.min(most), elements), ..limits }
+    }
+
+    fn forward(case: Case) -> Self {
+        let Case { op, columns, size, .. } = case;
+        let base = Self {
+            // More leave no room for the registers of 32 elements, but are better than chunks.
+            units: if columns <= 16_384 { 512 } else { 1024 },
+            good: 32,
+            most: 32,
+            longest: ANY,
+            shared_sums: ANY,
+            parameters: 0,
+            ahead: NEVER,
+            together: 256,
+            // 1,024×65,536 f32, LayerNorm: 186 with 512 units, 227 with 1,024.
+            wide: (512, 32),
+            sharing: Some(if size <= 2 { 2 } else { 1 }),
+        };
+        match (op, size) {
+            // 8,192×4,096 bf16: 33.9, 35.1 with parameters loaded last, 34.6 with 16 elements.
+            (Op::RmsNorm, 0..=2) => Self { parameters: 8192, ..base },
+            // 65,536×256: 34.2, 34.5 with 32 elements; 4,096×5,120: 41.4, 41.7.
+            (Op::RmsNorm, 4) => Self { good: 16, parameters: 8192, ..base },
+            // 65,536×256: 19.4, 20.2 with 32 elements and without the next row ahead.
+            (Op::LayerNorm, 0..=2) if columns <= 256 => Self { good: 16, ahead: 0..=ANY, ..base },
+            // 8,192×4,096: 36.6, 43.2 with parameters loaded first, 41.1 with 16 elements, 38.9 with the
+            // next row ahead; but 4,096×5,120: 24.3 with it, else 27.8; 2,048×16,384: 42.2, 53.3.
+            (Op::LayerNorm, 0..=2) => Self { ahead: 4097..=ANY, ..base },
+            // 65,536×256: 34.5, 35.5 with 32 elements and parameters loaded last.
+            (Op::LayerNorm, 4) if columns <= 2048 => Self { good: 16, parameters: 2048, ..base },
+            // 2,048×16,384: 74.5, 89.0 without the next row ahead; 4,096×8,192: 73.1, 68.1.
+            (Op::LayerNorm, 4) => Self { ahead: 8193..=ANY, ..base },
+            (Op::Softmax, 0..=2) => base,
+            // 32,768×1,024: 64.7, 66.1 with 32 elements; 4,096×8,192 log-softmax: 67.2, 70.5 with 16.
+            (Op::Softmax, 4) if columns <= 4096 => Self { good: 16, ..base },
+            // 2,048×16,384: 72.4, 89.9 without the next row ahead; 4,096×8,192: 71.6, 67.1.
+            (Op::Softmax, 4) => Self { ahead: 8193..=ANY, wide: (1024, 8), ..base },
+            _ => Self { good: 16, most: 16, ..base },
+        }
+    }
+
+    fn backward(case: Case) -> Self {
+        let Case { op, columns, size, .. } = case;
+        let base = Self {
+            units: 512,
+            good: 32,
+            most: 32,
+            longest: ANY,
+            shared_sums: ANY,
+            parameters: 0,
+            // Softmax takes a row a team.
+            ahead: if op == Op::Softmax { NEVER } else { 0..=ANY },
+            together: 256,
+            wide: (512, 16),
+            sharing: None,
+        };
+        let ragged = case.ragged;
+        match (op, size) {
+            // 4,096×8,192: log-softmax 48.6, 58.4 with more units; plain 48.0, 47.7.
+            (Op::Softmax, 0..=2) => Self {
+                units: if columns <= 8192 { 320 } else { 512 },
+                good: 16,
+                sharing: Some(1),
+                ..base
+            },
+            // 1,024×65,536, plain and log-softmax: 284 and 235, with a quarter of the row kept 267 and 270.
+            (Op::Softmax, 4) => Self { wide: (512, 32), ..base },
+            // 8,192×4,096: 53.5, 56.7 with 16 elements; 8,192×4,095: 85.8, 61.6. 2,048×16,384: 89.6 in
+            // tiles, 109 held, as partial sums for few groups leave half of the processors idle.
+            (Op::RmsNorm, 0..=2) => {
+                Self { good: if ragged { 16 } else { 8 }, longest: 8192, together: 512, ..base }
+            }
+            // A second sum takes more than 64 registers. 8,192×4,096: 58.3, 69.9 with 8 elements;
+            // 32,768×768: 44.6, 55.0 with two teams; 65,536×256: 30.3, 40.1 with 16; 2,048×16,384 in
+            // tiles: 100.6, 121 with 16 elements of a chunk.
+            (Op::LayerNorm, 0..=2) => Self {
+                good: 16,
+                most: 16,
+                longest: 8192,
+                ahead: if ragged { NEVER } else { 0..=ANY },
+                together: if columns <= 256 { 512 } else { 384 },
+                wide: (256, 32),
+                ..base
+            },
+            // 16,384×2,048: 101.1, 104.9 with two teams; 8,192×4,095: 104.5, 105.8 with 32 elements;
+            // 2,048×16,384: 110, 125 with its sums in registers.
+            (Op::RmsNorm, 4) if columns >= 2048 => {
+                let shared_sums = if has_room(1, case.hardware) { 8193 } else { ANY };
+                Self { good: 16, together: 128, shared_sums, ..base }
+            }
+            (Op::RmsNorm, 4) => base,
+            // 16,384×2,048: 101.0; 8,192×4,096: 105.8, 108.9 alone; 4,096×5,120: 66.0, 79.6 without the next
+            // row ahead; 4,096×8,192: 101.6, 107 with its sums in registers; 2,048×16,384: 114, 182 in
+            // tiles.
+            (Op::LayerNorm, 4) => Self {
+                good: if ragged || columns >= 8192 { 16 } else { 32 },
+                longest: if has_room(2, case.hardware) { LONGEST } else { 8192 },
+                shared_sums: if has_room(2, case.hardware) { 8192 } else { ANY },
+                together: if (2048..4096).contains(&columns) { 128 } else { 256 },
+                ..base
+            },
             // Well within the registers: where they spilled, a 16-bit gamma beside f64 gave NaN. The
             // cause was not found.
-            (Pass::Backward, ..) => (256, 8, 8, 256),
-        };
-        let (units, good, most, together) = limits;
-        // 2,048×16,384, LayerNorm's second sum: bf16 105 in tiles, 163 held; f32 182 and 188.
-        let two_sums = (pass, op) == (Pass::Backward, Op::LayerNorm);
-        let longest = if two_sums { 8192 } else { usize::MAX };
-        let [units, together] = [units, together].map(|units| hardware.max_units.min(units));
-        Self { units, good, most, longest, together }
+            _ => Self { units: 256, good: 8, most: 8, longest: 8192, ..base },
+        }
     }
 }
 
@@ -73,23 +187,24 @@ pub(super) fn spares(lanes: usize, elements: usize, size: usize) -> bool {
 
 /// How many teams of `lanes` units that each hold `elements` elements share a cube.
 pub(super) fn teams(case: Case, lanes: usize, elements: usize, limits: &Limits) -> usize {
-    let Case { op, pass, columns, size, hardware } = case;
+    let Case { op, pass, size, hardware, .. } = case;
     let most = (limits.together / lanes).max(1);
-    match pass {
+    match (pass, op) {
         // So that 32 cubes do not limit a multiprocessor.
-        Pass::Forward if lanes <= hardware.plane => most,
-        // Which leaves a unit 64 registers: 2,048×16,384 bf16 takes 54.0 µs on an H200, 63.5 alone.
-        Pass::Forward if op == Op::LayerNorm && lanes == 512 && size <= 2 => {
-            (hardware.max_units / lanes).max(1)
-        }
-        Pass::Forward => 1,
-        Pass::Backward if op == Op::Softmax => most.min(256 / lanes.min(256)),
+        (Pass::Forward, _) if lanes <= hardware.plane => most,
+        (Pass::Forward, _) => 1,
+        (Pass::Backward, Op::Softmax) => most.min(256 / lanes.min(256)),
         // As many as make partial sums for `groups` few, with room for a sum of each to meet in
         // shared memory.
-        Pass::Backward => {
-            let few = (4096 / columns).clamp(1, 16);
+        (Pass::Backward, _) => {
             let room = shared_room(hardware).min(65_536) / (lanes * elements * size.max(4));
-            1 << few.min(most).min(room).max(1).ilog2()
+            let nearest = if op == Op::RmsNorm && size <= 2 {
+                // 32,768×768: 41.1, 43.5 with 4 teams; 4,096×5,120: 36.4 with 2, 42.8 alone.
+                (limits.together + lanes / 2) / lanes
+            } else {
+                1 << most.ilog2()
+            };
+            nearest.min(room).min(hardware.max_units / lanes).max(1)
         }
     }
 }
@@ -101,15 +216,15 @@ fn shared_room(hardware: Hardware) -> usize {
 
 /// Whole chunks of `chunk` vectors that shared memory has room for, of the one row or the two that a pass
 /// reads twice.
-pub(super) fn kept(case: Case, vectors: usize, width: usize, chunk: usize) -> usize {
-    // H200, µs, 1,024×65,536: RMSNorm forward f32 161, 198 without; softmax backward bf16 130 and 159.
-    let rows = match (case.op, case.pass) {
-        (Op::RmsNorm, Pass::Forward) => 1,
-        (Op::Softmax, Pass::Backward) => 2,
-        // No gain, or a loss where registers run out: LayerNorm forward f32 215 and 212, softmax 201
-        // and 185.
-        _ => return 0,
-    };
-    let room = shared_room(case.hardware) / (rows * width * case.size * chunk);
+pub(super) fn kept(
+    case: Case,
+    limits: &Limits,
+    vectors: usize,
+    width: usize,
+    chunk: usize,
+) -> usize {
+    let Some(cubes) = limits.sharing else { return 0 };
+    let rows = if case.pass == Pass::Forward { 1 } else { 2 };
+    let room = shared_room(case.hardware) / (cubes * rows * width * case.size * chunk);
     room.min(vectors.div_ceil(chunk)) * chunk
 }

@@ -23,6 +23,10 @@ pub(crate) struct Blueprint {
     pub ends: Ends,
     /// Rows that are loaded ahead of the one that is summed.
     pub ahead: usize,
+    /// Whether parameters are loaded before a row's sums are known.
+    pub parameters: bool,
+    /// Whether sums over rows are in shared memory rather than in registers.
+    pub shares_sums: bool,
     /// Vectors of a row in chunks that stay in shared memory from one pass over it to the next.
     pub kept: usize,
 }
@@ -76,6 +80,20 @@ pub(crate) fn vector_width_for_lengths(
     if hardware.by_address || columns.is_multiple_of(widest) { widest } else { 1 }
 }
 
+/// Vectors of the longest row that shares its kernel with one of `vectors`.
+fn bucket(vectors: usize, width: usize, size: usize, ragged: bool, hardware: Hardware) -> usize {
+    // Elements one by one; else between powers of two what models are as wide as: 768, 1,536, 3,072.
+    let buckets: &[usize] = match (width, size, ragged) {
+        (1, ..) => &[32, 256, 1024, 2048],
+        (_, 0..=2, false) => &[32, 64, 96, 128, 192, 256, 384],
+        (_, 4, false) => &[32, 64, 128, 192, 256, 512],
+        _ => &[64, 128, 256, 512, 1024],
+    };
+    let most = LENGTHS.div_ceil(width);
+    let fits = |bucket: &usize| *bucket >= vectors && *bucket >= hardware.plane;
+    buckets.iter().copied().find(fits).unwrap_or(most).min(most)
+}
+
 impl Blueprint {
     /// One dimension, as WGSL has planes in no other.
     pub(crate) fn cube_dim(&self) -> CubeDim {
@@ -90,6 +108,19 @@ impl Blueprint {
         } else {
             self.ends
         }
+    }
+
+    /// Cubes for a pass over `rows` without sums over them: one for each of its teams' rows; or where rows
+    /// are loaded ahead as many as run at once, each with as many rows.
+    pub(crate) fn cubes(&self, rows: usize, hardware: Hardware) -> usize {
+        let each = rows.div_ceil(self.teams);
+        if self.ahead == 0 || hardware.processors == 0 {
+            return each;
+        }
+        // 1,024 units a processor, or a little more: 4,096×5,120 bf16, LayerNorm, takes 24.3 µs with
+        // 1,280, 27.5 with 960.
+        let cubes = (1024 / (self.lanes * self.teams)).max(1).next_power_of_two();
+        each.div_ceil(each.div_ceil(hardware.processors * cubes))
     }
 
     /// Units that meet in shared memory: one of each plane, or all where there are no planes.
@@ -112,20 +143,19 @@ impl Blueprint {
             return Self::unit_per_row(vectors, ragged, hardware);
         }
         if hardware.plane == 1 {
-            return Self::without_planes(pass, vectors, ragged, hardware);
+            return Self::without_planes(op, pass, vectors, ragged, hardware);
         }
-        let case = Case { op, pass, columns, size, hardware };
+        let case = Case { op, pass, columns, size, ragged, hardware };
         let limits = Limits::new(case);
-        // ptxas, 8,192×4,095 f32, RMSNorm and LayerNorm: 128 and 161 registers, with 32 elements 246 and
-        // more than there are.
-        let good = if ragged && size == 4 && pass == Pass::Backward { 16 } else { limits.good };
-        let (good, most) = ((good / width).max(1), (limits.most / width).max(1));
+        let [good, most] = [limits.good, limits.most].map(|elements| (elements / width).max(1));
         let plane = hardware.plane;
         let most_units = (limits.units / plane).max(1) * plane;
-        // Planes, or a part of one that still reads 128 bytes next to one another.
-        let fewest = match pass {
-            Pass::Forward => (128 / (width * size)).clamp(1, plane),
-            Pass::Backward => plane,
+        // Planes, or a part of one that still reads 128 bytes next to one another; half of one for
+        // LayerNorm's backward pass: 65,536×256 bf16 takes 30.3 µs on an H200, 34.3 in whole ones.
+        let fewest = match (pass, op) {
+            (Pass::Forward, _) => (128 / (width * size)).clamp(1, plane),
+            (Pass::Backward, Op::LayerNorm) if size <= 2 => plane / 2,
+            (Pass::Backward, _) => plane,
         };
         let lanes_for = |held: usize| match vectors.div_ceil(held) {
             units if units <= plane => units.next_power_of_two().max(fewest),
@@ -138,17 +168,34 @@ impl Blueprint {
         let lanes = lanes_for(held);
         let held = held.min(vectors.div_ceil(lanes));
         let chunked = held * lanes < vectors || columns > limits.longest;
+        if chunked {
+            let (lanes, elements) = limits.wide;
+            let held = (elements / width).clamp(1, 8);
+            return Self {
+                lanes,
+                teams: 1,
+                plane,
+                held,
+                chunked,
+                ends: Ends { exact: vectors.is_multiple_of(held * lanes), ragged, tight: false },
+                ahead: usize::from((op, pass) == (Op::Softmax, Pass::Forward)),
+                parameters: false,
+                shares_sums: false,
+                kept: kept(case, &limits, vectors, width, held * lanes),
+            };
+        }
+        let fills = pass == Pass::Backward && !spares(lanes, held * width, size);
         Self {
             lanes,
-            teams: if chunked { 1 } else { teams(case, lanes, held * width, &limits) },
+            teams: teams(case, lanes, held * width, &limits),
             plane,
             held,
             chunked,
-            ends: Ends { exact: vectors.is_multiple_of(held * lanes), ragged, tight: !chunked },
-            ahead: usize::from(
-                pass == Pass::Backward && !chunked && spares(lanes, held * width, size),
-            ),
-            kept: if chunked { kept(case, vectors, width, held * lanes) } else { 0 },
+            ends: Ends { exact: vectors == held * lanes, ragged, tight: true },
+            ahead: usize::from(limits.ahead.contains(&columns) && !fills),
+            parameters: columns <= limits.parameters,
+            shares_sums: columns >= limits.shared_sums,
+            kept: 0,
         }
     }
 
@@ -165,23 +212,22 @@ impl Blueprint {
         if hardware.plane == 1 || columns > LENGTHS {
             return Self::new(op, pass, columns, width, size, hardware);
         }
-        let vectors = columns.div_ceil(width);
-        let bucket = if width == 1 {
-            [32, 256, 1024, 2048, LENGTHS].into_iter().find(|bucket| *bucket >= vectors)
-        } else {
-            Some(vectors.next_power_of_two())
-        };
-        // Of the many lengths in vectors of two, the shortest share their kernels.
-        let least = if size == 8 { 64 } else { hardware.plane };
-        let bucket = bucket.unwrap_or(LENGTHS).max(least);
         let ragged = !columns.is_multiple_of(width);
+        let bucket = bucket(columns.div_ceil(width), width, size, ragged, hardware);
         let ends = Ends { exact: false, ragged, tight: false };
-        Self { ends, ahead: 0, ..Self::new(op, pass, bucket * width, width, size, hardware) }
+        let full = Self::new(op, pass, bucket * width, width, size, hardware);
+        Self { ends, ..full }
     }
 
     /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
     /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
-    fn without_planes(pass: Pass, vectors: usize, ragged: bool, hardware: Hardware) -> Self {
+    fn without_planes(
+        op: Op,
+        pass: Pass,
+        vectors: usize,
+        ragged: bool,
+        hardware: Hardware,
+    ) -> Self {
         let (held, units) = (4, 1 << hardware.max_units.ilog2());
         // llvmpipe runs eight units as one, and others in turn from barrier to barrier: 512×768 f32,
         // RMSNorm backward, takes 3.6 to 5.3 ms, with 32 units 9.4.
@@ -199,7 +245,9 @@ impl Blueprint {
             held,
             chunked,
             ends: Ends { exact: false, ragged, tight: false },
-            ahead: usize::from(pass == Pass::Backward && !chunked),
+            ahead: usize::from(pass == Pass::Backward && op != Op::Softmax && !chunked),
+            parameters: false,
+            shares_sums: false,
             kept: 0,
         }
     }
@@ -217,6 +265,8 @@ impl Blueprint {
             chunked: true,
             ends: Ends { exact: vectors.is_multiple_of(held), ragged, tight: false },
             ahead: 0,
+            parameters: false,
+            shares_sums: false,
             kept: 0,
         }
     }
@@ -230,23 +280,24 @@ mod tests {
     };
     use std::collections::BTreeSet;
 
-    fn works() -> impl Iterator<Item = (Op, Pass)> {
-        [Op::RmsNorm, Op::LayerNorm, Op::Softmax]
-            .into_iter()
-            .flat_map(|op| [Pass::Forward, Pass::Backward].map(|pass| (op, pass)))
+    fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
+        [Op::RmsNorm, Op::LayerNorm, Op::Softmax].into_iter().flat_map(|op| {
+            [Pass::Forward, Pass::Backward].into_iter().flat_map(move |pass| blueprints_of(op, pass))
+        })
     }
 
-    fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
+    fn blueprints_of(
+        op: Op,
+        pass: Pass,
+    ) -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
         let lengths = (1..300).chain([512, 768, 781, 1023, 1024, 4096, 8192, 65_537, 1_000_000]);
-        lengths.flat_map(|vectors| {
+        lengths.flat_map(move |vectors| {
             [1, 2, 4, 8, 16].into_iter().flat_map(move |width| {
                 [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU].into_iter().flat_map(move |hardware| {
-                    works().flat_map(move |(op, pass)| {
-                        [2, 4, 8].map(|size| {
-                            let blueprint =
-                                Blueprint::new(op, pass, vectors * width, width, size, hardware);
-                            (vectors, width, hardware, blueprint)
-                        })
+                    [2, 4, 8].map(|size| {
+                        let blueprint =
+                            Blueprint::new(op, pass, vectors * width, width, size, hardware);
+                        (vectors, width, hardware, blueprint)
                     })
                 })
             })
@@ -260,7 +311,7 @@ mod tests {
             assert!(lanes * teams <= hardware.max_units, "{blueprint:?}");
             let part = plane.is_multiple_of(lanes) && lanes.is_power_of_two();
             assert!(lanes.is_multiple_of(plane) || part, "{blueprint:?}");
-            assert!(held > 0 && teams.is_power_of_two(), "{blueprint:?}");
+            assert!(held > 0 && teams > 0, "{blueprint:?}");
             assert!(chunked || held * lanes >= vectors, "{vectors} vectors: {blueprint:?}");
             assert!(!ends.tight || lanes * (held - 1) < vectors, "{blueprint:?}");
             assert!(!ends.exact || vectors.is_multiple_of(held * lanes), "{blueprint:?}");
@@ -269,6 +320,16 @@ mod tests {
             let barriers = lanes > plane;
             assert!(plane > 1 || lanes.is_power_of_two(), "no tree: {blueprint:?}");
             assert!(!barriers || hardware.shared > 0, "{blueprint:?}");
+        }
+    }
+
+    /// A cube takes row after row only forward, and in norms' backward pass, which counts cubes for itself.
+    #[test]
+    fn every_row_has_a_team_where_teams_take_one() {
+        const ROWS: usize = 1_000_000;
+        for (_, _, hardware, blueprint) in blueprints_of(Op::Softmax, Pass::Backward) {
+            let teams = blueprint.cubes(ROWS, hardware) * blueprint.teams;
+            assert!(teams >= ROWS, "{blueprint:?}");
         }
     }
 
@@ -281,21 +342,29 @@ mod tests {
             (found.lanes, found.held, found.teams, found.ahead)
         };
         use Op::{LayerNorm, RmsNorm, Softmax};
-        // A plane is shared by rows of 256 elements, 1,024 have two.
-        assert_eq!(of(RmsNorm, Pass::Forward, 256, 2), (16, 2, 16, 0));
-        assert_eq!(of(LayerNorm, Pass::Forward, 256, 2), (8, 4, 32, 0));
-        assert_eq!(of(RmsNorm, Pass::Forward, 4096, 2), (256, 2, 1, 0));
+        // Eight units of a plane share a row of 256 elements.
+        assert_eq!(of(RmsNorm, Pass::Forward, 256, 2), (8, 4, 32, 0));
+        assert_eq!(of(RmsNorm, Pass::Forward, 4096, 2), (128, 4, 1, 0));
+        assert_eq!(of(RmsNorm, Pass::Forward, 4096, 4), (256, 4, 1, 0));
         assert_eq!(of(Softmax, Pass::Forward, 4096, 2), (128, 4, 1, 0));
-        assert_eq!(of(LayerNorm, Pass::Forward, 16_384, 2), (512, 4, 2, 0));
-        // The next row is loaded ahead; teams of narrow rows add up their sums.
+        // The next row is loaded ahead where few rows fit a processor.
+        assert_eq!(of(LayerNorm, Pass::Forward, 4096, 2), (128, 4, 1, 0));
+        assert_eq!(of(LayerNorm, Pass::Forward, 5120, 2), (160, 4, 1, 1));
+        assert_eq!(of(LayerNorm, Pass::Forward, 16_384, 4), (512, 8, 1, 1));
+        assert_eq!(of(RmsNorm, Pass::Forward, 16_384, 4), (512, 8, 1, 0));
+        // Teams of narrow rows add up their sums.
         assert_eq!(of(RmsNorm, Pass::Backward, 256, 2), (32, 1, 16, 1));
-        assert_eq!(of(LayerNorm, Pass::Backward, 256, 2), (32, 1, 8, 1));
-        assert_eq!(of(RmsNorm, Pass::Backward, 1024, 2), (64, 2, 4, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 256, 2), (16, 2, 32, 1));
+        assert_eq!(of(RmsNorm, Pass::Backward, 768, 2), (96, 1, 5, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 768, 2), (96, 1, 4, 1));
+        assert_eq!(of(RmsNorm, Pass::Backward, 4096, 2), (512, 1, 1, 1));
         assert_eq!(of(LayerNorm, Pass::Backward, 4096, 2), (256, 2, 1, 1));
-        assert_eq!(of(LayerNorm, Pass::Backward, 8192, 2), (512, 2, 1, 1));
-        assert_eq!(of(RmsNorm, Pass::Backward, 4096, 4), (128, 8, 1, 1));
-        assert_eq!(of(Softmax, Pass::Backward, 4096, 2), (512, 1, 1, 1));
-        // Where they fill the registers they are not.
+        assert_eq!(of(RmsNorm, Pass::Backward, 5120, 2), (320, 2, 2, 1));
+        assert_eq!(of(RmsNorm, Pass::Backward, 4096, 4), (256, 4, 1, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 4096, 4), (128, 8, 2, 1));
+        assert_eq!(of(LayerNorm, Pass::Backward, 8192, 4), (512, 4, 1, 1));
+        assert_eq!(of(Softmax, Pass::Backward, 4096, 2), (256, 2, 1, 0));
+        // Where they fill the registers they are not loaded ahead.
         assert_eq!(of(RmsNorm, Pass::Backward, 16_384, 4), (512, 8, 1, 0));
     }
 
@@ -306,12 +375,17 @@ mod tests {
             Blueprint::new(op, pass, columns, width, size, H200).chunked
         };
         for size in [2, 4] {
-            assert!(!chunked(Op::RmsNorm, Pass::Backward, 16_384, size));
+            assert!(!chunked(Op::RmsNorm, Pass::Backward, 8192, size));
             assert!(chunked(Op::RmsNorm, Pass::Backward, 32_768, size));
             assert!(!chunked(Op::LayerNorm, Pass::Backward, 8192, size));
-            assert!(chunked(Op::LayerNorm, Pass::Backward, 16_384, size));
+            assert!(chunked(Op::LayerNorm, Pass::Backward, 32_768, size));
             assert!(!chunked(Op::LayerNorm, Pass::Forward, 32_768, size));
             assert!(chunked(Op::LayerNorm, Pass::Forward, 65_536, size));
+        }
+        // In tiles, whose number the sums of groups do not limit.
+        for op in [Op::RmsNorm, Op::LayerNorm] {
+            assert!(chunked(op, Pass::Backward, 16_384, 2));
+            assert!(!chunked(op, Pass::Backward, 16_384, 4));
         }
     }
 
@@ -322,8 +396,10 @@ mod tests {
             assert!(blueprint.kept.is_multiple_of(chunk), "{blueprint:?}");
             assert!(blueprint.kept * width * 2 <= hardware.shared, "{blueprint:?}");
         }
-        let wide = Blueprint::new(Op::RmsNorm, Pass::Forward, 65_536, 8, 2, H200);
-        assert_eq!(wide.kept, 8192, "65,536 elements of 16 bits fit");
+        let kept =
+            |size| Blueprint::new(Op::RmsNorm, Pass::Forward, 65_536, 16 / size, size, H200).kept;
+        assert_eq!(kept(2), 6144, "three quarters of each of two rows");
+        assert_eq!(kept(4), 12_288, "of one row all that is not held");
     }
 
     /// A kernel is compiled for each width and blueprint, and again where it writes over its input.

@@ -3,7 +3,9 @@
 
 use super::{
     Backward, Extent, Forward,
-    exponentials::{Exponentials, Form, exp, gradient, gradient_term, output, scale},
+    exponentials::{
+        Exponentials, Form, exp, gradient, gradient_term, output, precise_exp, quotient, scale,
+    },
 };
 use crate::kernels::{
     plan::{ColumnBlueprint, Pass, address, cubes},
@@ -164,51 +166,112 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
     let place = place(outer, inner, blueprint);
     let from = x_outer.offset(place.outer) + place.inner;
     let to = y_outer.offset(place.outer) + place.inner;
-    let least = Vector::<A, V>::new(A::min_value());
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-    let mut exponentials = Exponentials::<A, V>::new();
-    let mut start = split;
-    // Once, unless chunked.
-    while start < length + split {
-        load(x, from, x_stride, start, length, &mut held, blueprint);
-        let mut largest = least;
-        #[unroll]
-        for i in 0..blueprint.held {
-            let inside = start + i * blueprint.splits < length;
-            largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
-        }
-        let base = exponentials.raise(largest);
-        let mut terms = Vector::<A, V>::zero();
-        #[unroll]
-        for i in 0..blueprint.held {
-            let inside = start + i * blueprint.splits < length;
-            let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
-            terms += select(inside, term, Vector::zero());
-        }
-        exponentials.add(terms);
-        start += chunk;
-    }
-    let largest = fold_columns::<A, V>(exponentials.largest, lanes, splits, Fold::Max);
-    let total = fold_columns::<A, V>(exponentials.total(largest), lanes, splits, Fold::Sum);
-    let scale = scale::<A, V>(total, form);
-    if place.own {
+    if comptime!(blueprint.chunked) {
+        let mut exponentials = Exponentials::<A, V>::new();
         let mut start = split;
-        while start < length {
-            if comptime!(blueprint.chunked) {
+        while start < length + split {
+            load(x, from, x_stride, start, length, &mut held, blueprint);
+            let base = exponentials.raise(largest::<F, A, V>(&held, start, length, blueprint));
+            exponentials.add(sum::<F, A, V>(&held, base, start, length, blueprint));
+            start += chunk;
+        }
+        let largest = fold_columns::<A, V>(exponentials.largest, lanes, splits, Fold::Max);
+        let total = exponentials.total(largest);
+        let total = fold_columns::<A, V>(total, lanes, splits, Fold::Sum);
+        let scale = scale::<A, V>(total, form);
+        if place.own {
+            let mut start = split;
+            while start < length {
                 load(x, from, x_stride, start, length, &mut held, blueprint);
+                #[unroll]
+                for i in 0..blueprint.held {
+                    let at = start + i * blueprint.splits;
+                    if at < length {
+                        let value = Vector::<A, V>::cast_from(held[i]);
+                        let value = output::<A, V>(value, largest, scale, form);
+                        y[to + at * y_stride] = Vector::cast_from(value);
+                    }
+                }
+                start += chunk;
             }
+        }
+    } else {
+        load(x, from, x_stride, split, length, &mut held, blueprint);
+        let largest = largest::<F, A, V>(&held, split, length, blueprint);
+        let largest = fold_columns::<A, V>(largest, lanes, splits, Fold::Max);
+        // Exponentials are computed once; their logarithms are not.
+        let mut values = Array::<Vector<A, V>>::new(blueprint.held);
+        let mut total = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let value = Vector::<A, V>::cast_from(held[i]);
+            values[i] = if comptime!(form.log) {
+                value
+            } else if comptime!(form.narrow) {
+                exp::<A, V>(value - largest)
+            } else {
+                precise_exp::<A, V>(value, largest)
+            };
+            let term = if comptime!(form.log) { exp::<A, V>(value - largest) } else { values[i] };
+            total += select(split + i * blueprint.splits < length, term, Vector::zero());
+        }
+        let total = fold_columns::<A, V>(total, lanes, splits, Fold::Sum);
+        let scale = scale::<A, V>(total, form);
+        if place.own {
             #[unroll]
             for i in 0..blueprint.held {
-                let at = start + i * blueprint.splits;
+                let at = split + i * blueprint.splits;
                 if at < length {
-                    let x = Vector::<A, V>::cast_from(held[i]);
-                    let value = output::<A, V>(x, largest, scale, form);
+                    let value = if comptime!(form.log) {
+                        output::<A, V>(values[i], largest, scale, form)
+                    } else if comptime!(form.narrow) {
+                        values[i] * scale
+                    } else {
+                        quotient::<A, V>(values[i], scale)
+                    };
                     y[to + at * y_stride] = Vector::cast_from(value);
                 }
             }
-            start += chunk;
         }
     }
+}
+
+/// The largest of the held values, or the least finite number if all are −∞.
+#[cube]
+fn largest<F: Float, A: Float, V: Size>(
+    held: &Array<Vector<F, V>>,
+    start: usize,
+    length: usize,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    let least = Vector::<A, V>::new(A::min_value());
+    let mut largest = least;
+    #[unroll]
+    for i in 0..blueprint.held {
+        let inside = start + i * blueprint.splits < length;
+        largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
+    }
+    largest
+}
+
+/// The sum of the exponentials of what is held, less `base`.
+#[cube]
+fn sum<F: Float, A: Float, V: Size>(
+    held: &Array<Vector<F, V>>,
+    base: Vector<A, V>,
+    start: usize,
+    length: usize,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let inside = start + i * blueprint.splits < length;
+        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
+        sum += select(inside, term, Vector::zero());
+    }
+    sum
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
@@ -239,22 +302,22 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
     let to = dx_outer.offset(place.outer) + place.inner;
     let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
     let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
-    let mut sum = RunningSum::<A, V>::new();
-    let mut start = split;
-    // Once, unless chunked.
-    while start < length + split {
-        load(dy, from_dy, dy_stride, start, length, &mut dys, blueprint);
-        load(y, from_y, y_stride, start, length, &mut ys, blueprint);
-        let mut terms = Vector::<A, V>::zero();
-        #[unroll]
-        for i in 0..blueprint.held {
-            let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
-            terms += gradient_term::<A, V>(dy, y, log);
+    let sum = if comptime!(blueprint.chunked) {
+        let mut sum = RunningSum::<A, V>::new();
+        let mut start = split;
+        while start < length + split {
+            load(dy, from_dy, dy_stride, start, length, &mut dys, blueprint);
+            load(y, from_y, y_stride, start, length, &mut ys, blueprint);
+            sum.add(gradient_terms::<F, A, V>(&dys, &ys, log, blueprint));
+            start += chunk;
         }
-        sum.add(terms);
-        start += chunk;
-    }
-    let sum = fold_columns::<A, V>(sum.total(), lanes, splits, Fold::Sum);
+        sum.total()
+    } else {
+        load(dy, from_dy, dy_stride, split, length, &mut dys, blueprint);
+        load(y, from_y, y_stride, split, length, &mut ys, blueprint);
+        gradient_terms::<F, A, V>(&dys, &ys, log, blueprint)
+    };
+    let sum = fold_columns::<A, V>(sum, lanes, splits, Fold::Sum);
     if place.own {
         let mut start = split;
         while start < length {
@@ -274,4 +337,21 @@ fn backward_kernel<F: Float, A: Float, V: Size>(
             start += chunk;
         }
     }
+}
+
+/// Past the column's end `dy` is zero, and so are the terms.
+#[cube]
+fn gradient_terms<F: Float, A: Float, V: Size>(
+    dys: &Array<Vector<F, V>>,
+    ys: &Array<Vector<F, V>>,
+    #[comptime] log: bool,
+    #[comptime] blueprint: ColumnBlueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        sum += gradient_term::<A, V>(dy, y, log);
+    }
+    sum
 }

@@ -34,13 +34,8 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     let ahead = blueprint.ahead;
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let mut gammas = Array::<Vector<G, V>>::new(held);
-    let mut gamma_sums = Array::<Vector<A, V>>::new(held);
-    let mut beta_sums = Array::<Vector<A, V>>::new(held);
-    #[unroll]
-    for i in 0..held {
-        gamma_sums[i] = Vector::zero();
-        beta_sums[i] = Vector::zero();
-    }
+    let mut gamma_sums = Sums::<A, V>::new(wanted.gamma, blueprint);
+    let mut beta_sums = Sums::<A, V>::new(wanted.beta, blueprint);
     let scaled = comptime!(gamma.is_some());
     #[comptime]
     match gamma {
@@ -103,8 +98,12 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
             let product = dy * statistics.normalized::<F, V>(window.x[i], formula);
             let dy = inside_or(dy, A::new(0.0), column, length, ends);
             let product = inside_or(product, A::new(0.0), column, length, ends);
-            gamma_sums[i] += product;
-            beta_sums[i] += dy;
+            if comptime!(wanted.gamma) {
+                gamma_sums.add(i, product);
+            }
+            if comptime!(wanted.beta) {
+                beta_sums.add(i, dy);
+            }
             if comptime!(scaled) {
                 let gamma = Vector::<A, V>::cast_from(gammas[i]);
                 level += dy * gamma;
@@ -151,6 +150,58 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
             }
         }
         ComptimeOption::None => {}
+    }
+}
+
+/// A unit's sums over its rows, in registers, or in shared memory where those are too few.
+#[derive(CubeType)]
+struct Sums<A: Float, V: Size> {
+    held: Array<Vector<A, V>>,
+    shared: ComptimeOption<Shared<[Vector<A, V>]>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<A: Float, V: Size> Sums<A, V> {
+    fn new(#[comptime] wanted: bool, #[comptime] blueprint: Blueprint) -> Self {
+        let mut held = Array::<Vector<A, V>>::new(blueprint.held);
+        let shared = if comptime!(wanted && blueprint.shares_sums) {
+            let places = comptime!(blueprint.held * blueprint.lanes);
+            let mut shared = Shared::<[Vector<A, V>]>::new_slice(places);
+            #[unroll]
+            for i in 0..blueprint.held {
+                shared[i * blueprint.lanes + lane(blueprint)] = Vector::zero();
+            }
+            ComptimeOption::new_Some(shared)
+        } else {
+            #[unroll]
+            for i in 0..blueprint.held {
+                held[i] = Vector::zero();
+            }
+            ComptimeOption::new_None()
+        };
+        Sums::<A, V> { held, shared, blueprint }
+    }
+
+    fn add(&mut self, #[comptime] i: usize, term: Vector<A, V>) {
+        let blueprint = self.blueprint;
+        #[comptime]
+        match self.shared.as_mut() {
+            ComptimeOption::Some(shared) => {
+                shared[i * blueprint.lanes + lane(blueprint)] += term;
+            }
+            ComptimeOption::None => self.held[i] += term,
+        }
+    }
+
+    fn get(&self, #[comptime] i: usize) -> Vector<A, V> {
+        let blueprint = self.blueprint;
+        #[comptime]
+        match self.shared.as_ref() {
+            ComptimeOption::Some(shared) => shared[i * blueprint.lanes + lane(blueprint)],
+            ComptimeOption::None => self.held[i],
+        }
     }
 }
 
@@ -205,7 +256,7 @@ impl<F: Float, A: Float, V: Size> Window<F, A, V> {
 }
 
 /// Loads a row into a slot of the window. Where there is no such row, which must add nothing to a
-/// team's sums, zeros; of a cube with one team, which has no use for it, the last row.
+/// team's sums, zeros; nothing in a cube with one team, which has no use for it.
 #[cube]
 fn load_row<F: Float, A: Float, V: Size>(
     window: &mut Window<F, A, V>,
@@ -221,9 +272,9 @@ fn load_row<F: Float, A: Float, V: Size>(
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) {
-    let exists = comptime!(blueprint.teams == 1).runtime() || row < rows;
-    if exists {
-        let row = usize::min(row, rows - 1);
+    // A branch, past which NVIDIA's assembler does not move the loads: RMSNorm, 8,192×4,096 bf16, takes
+    // 53.6 µs on an H200, 61.3 where they were moved behind the barrier.
+    if row < rows {
         let lane = lane(blueprint);
         let at = comptime!(slot * blueprint.held);
         load_any(x, &x_rows.row(row), lane, length, &mut window.x, at, blueprint);
@@ -232,7 +283,7 @@ fn load_row<F: Float, A: Float, V: Size>(
         window.inverse_root[slot] = statistics.inverse_root;
         window.near[slot] = statistics.near;
         window.rest[slot] = statistics.rest;
-    } else {
+    } else if comptime!(blueprint.teams > 1) {
         #[unroll]
         for i in 0..blueprint.held {
             let place = comptime!(slot * blueprint.held + i);
@@ -271,7 +322,7 @@ impl<A: Float, V: Size> Meeting<A, V> {
         partials: &mut [Vector<A, V>],
         at: usize,
         length: &Length,
-        sums: &Array<Vector<A, V>>,
+        sums: &Sums<A, V>,
     ) {
         let blueprint = self.blueprint;
         let lane = lane(blueprint);
@@ -283,7 +334,7 @@ impl<A: Float, V: Size> Meeting<A, V> {
                 let own = team_in_cube(blueprint);
                 #[unroll]
                 for i in 0..held {
-                    places[own * span + i * lanes + lane] = sums[i];
+                    places[own * span + i * lanes + lane] = sums.get(i);
                 }
                 sync_cube();
                 let mut column = own * lanes + lane;
@@ -305,7 +356,7 @@ impl<A: Float, V: Size> Meeting<A, V> {
                     let ends = comptime!(blueprint.ends_of(i));
                     let column = lane + i * lanes;
                     if is_inside(column, length, ends) {
-                        partials[at + column] = sums[i];
+                        partials[at + column] = sums.get(i);
                     }
                 }
             }

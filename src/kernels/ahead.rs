@@ -1,0 +1,66 @@
+//! Rows that a team takes in turn, each loaded while the one before it is worked on.
+
+use super::{
+    plan::Blueprint,
+    row::{Length, Rows, load_any, mask},
+    team::lane,
+};
+use cubecl::prelude::*;
+
+/// A unit's part of the row that comes next, if the blueprint has rows loaded ahead.
+#[derive(CubeType)]
+pub(crate) struct Coming<T: Float, V: Size> {
+    vectors: Array<Vector<T, V>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<T: Float, V: Size> Coming<T, V> {
+    /// Loads the first row. Past the last of `count` rows, that one.
+    pub fn new(
+        source: &[Vector<T, V>],
+        rows: &Rows,
+        first: usize,
+        count: usize,
+        length: &Length,
+        #[comptime] blueprint: Blueprint,
+    ) -> Self {
+        let mut vectors = Array::<Vector<T, V>>::new(blueprint.held);
+        if comptime!(blueprint.ahead > 0) {
+            if first < count {
+                let row = rows.row(first);
+                load_any(source, &row, lane(blueprint), length, &mut vectors, 0usize, blueprint);
+            }
+        }
+        Coming::<T, V> { vectors, blueprint }
+    }
+
+    /// `row`, zero past its end, for a team that takes every `stride`-th. The next one is loaded before
+    /// this one's barriers, so that reading goes on while units wait. Nothing of rows in chunks.
+    pub fn take(
+        &mut self,
+        source: &[Vector<T, V>],
+        rows: &Rows,
+        row: usize,
+        stride: usize,
+        count: usize,
+        length: &Length,
+        into: &mut Array<Vector<T, V>>,
+    ) {
+        let blueprint = self.blueprint;
+        let lane = lane(blueprint);
+        if comptime!(blueprint.ahead > 0) {
+            #[unroll]
+            for i in 0..blueprint.held {
+                into[i] = self.vectors[i];
+            }
+            mask(into, lane, length, blueprint);
+            // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
+            if row + stride < count {
+                let next = rows.row(row + stride);
+                load_any(source, &next, lane, length, &mut self.vectors, 0usize, blueprint);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+use super::super::exponentials::{Form, gradient, gradient_term};
+use crate::kernels::{
+    plan::Blueprint,
+    row::{EvenRows, Kept, Length, Row, Rows, inside_or, last_chunk, load_any, store},
+    team::{RunningSum, Team, elements_sum, lane, team_position},
+};
+use cubecl::{ir::ElemType, prelude::*};
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+pub(super) fn backward_kernel<F: Float, A: Float, V: Size>(
+    dy: &[Vector<F, V>],
+    y: &[Vector<F, V>],
+    dx: &mut [Vector<F, V>],
+    dy_rows: Rows,
+    y_rows: Rows,
+    dx_rows: EvenRows,
+    rows: usize,
+    length: Length,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+    #[define(F)] _x_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let mut team = Team::<A>::new(!form.narrow, blueprint);
+    let lane = lane(blueprint);
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    let row = team_position(blueprint);
+    // Every unit takes part where others wait for it.
+    let own = row < rows;
+    let row = usize::min(row, rows - 1);
+    let from_dy = dy_rows.row(row);
+    let from_y = y_rows.row(row);
+    let to = dx_rows.row(row);
+    let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut kept_dy = Kept::<F, V>::new(blueprint);
+    let mut kept_y = Kept::<F, V>::new(blueprint);
+    let mut sum = RunningSum::<A, V>::new();
+    if comptime!(blueprint.chunked) {
+        let mut start = lane;
+        while start < length.vectors + lane {
+            kept_dy.load(dy, &from_dy, start, &length, &mut dys);
+            kept_y.load(y, &from_y, start, &length, &mut ys);
+            let terms =
+                gradient_terms::<F, A, V>(&mut dys, &mut ys, start, &length, form.log, blueprint);
+            sum.add(terms);
+            start += chunk;
+        }
+    } else {
+        load_any(dy, &from_dy, lane, &length, &mut dys, 0usize, blueprint);
+        load_any(y, &from_y, lane, &length, &mut ys, 0usize, blueprint);
+        sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, lane, &length, form.log, blueprint));
+    }
+    let sum = Vector::<A, V>::new(team.sum(elements_sum::<A, V>(sum.total())));
+    // What was read last is still held.
+    let last =
+        if comptime!(blueprint.chunked) { last_chunk(lane, &length, blueprint) } else { lane };
+    write_gradient::<F, A, V>(
+        &mut dys, &mut ys, dx, &to, last, &length, own, sum, form.log, blueprint,
+    );
+    if comptime!(blueprint.chunked) {
+        let mut start = lane;
+        while start < last {
+            kept_dy.load_again(dy, &from_dy, start, &length, &mut dys);
+            kept_y.load_again(y, &from_y, start, &length, &mut ys);
+            write_gradient::<F, A, V>(
+                &mut dys, &mut ys, dx, &to, start, &length, own, sum, form.log, blueprint,
+            );
+            start += chunk;
+        }
+    }
+}
+
+/// Their sum.
+#[cube]
+fn gradient_terms<F: Float, A: Float, V: Size>(
+    dys: &mut Array<Vector<F, V>>,
+    ys: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] log: bool,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        let term = gradient_term::<A, V>(dy, y, log);
+        sum += inside_or(term, A::new(0.0), column, length, ends);
+    }
+    sum
+}
+
+#[cube]
+fn write_gradient<F: Float, A: Float, V: Size>(
+    dys: &mut Array<Vector<F, V>>,
+    ys: &mut Array<Vector<F, V>>,
+    dx: &mut [Vector<F, V>],
+    to: &Row,
+    start: usize,
+    length: &Length,
+    own: bool,
+    sum: Vector<A, V>,
+    #[comptime] log: bool,
+    #[comptime] blueprint: Blueprint,
+) {
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        let value = gradient::<A, V>(dy, y, sum, log);
+        store(dx, to, column, length, own, Vector::cast_from(value), ends);
+    }
+}

@@ -1,0 +1,343 @@
+use super::super::exponentials::{Exponentials, Form, exp, output, precise_exp, quotient, scale};
+use crate::kernels::{
+    ahead::Coming,
+    plan::{Blueprint, Ends},
+    row::{EvenRows, Kept, Length, Row, Rows, inside_or, last_chunk, load_any, mask, store},
+    team::{Team, elements_max, elements_sum, lane, team_in_cube, team_position},
+};
+use cubecl::{ir::ElemType, prelude::*};
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+pub(super) fn forward_kernel<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    y: &mut [Vector<F, V>],
+    x_rows: Rows,
+    y_rows: EvenRows,
+    rows: usize,
+    length: Length,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+    #[define(F)] _x_type: ElemType,
+    #[define(A)] _accumulator_type: ElemType,
+) {
+    let mut team = Team::<A>::new(!form.narrow, blueprint);
+    if comptime!(blueprint.chunked && blueprint.ahead > 0) {
+        streamed::<F, A, V>(x, y, &x_rows, &y_rows, rows, &length, &mut team, form, blueprint);
+    } else if comptime!(blueprint.chunked) {
+        let row = team_position(blueprint);
+        chunked::<F, A, V>(x, y, &x_rows, &y_rows, row, rows, &length, &mut team, form, blueprint);
+    } else {
+        let row = team_position(blueprint);
+        let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+        if comptime!(blueprint.ahead > 0) {
+            let mut coming = Coming::<F, V>::new(x, &x_rows, row, rows, &length, blueprint);
+            let stride = CUBE_COUNT * blueprint.teams;
+            // The same for all teams of a cube, as barriers ask for.
+            let mut first = CUBE_POS * blueprint.teams;
+            while first < rows {
+                let row = first + team_in_cube(blueprint);
+                coming.take(x, &x_rows, row, stride, rows, &length, &mut held);
+                let to = y_rows.row(usize::min(row, rows - 1));
+                held_row::<F, A, V>(
+                    &mut held,
+                    y,
+                    &to,
+                    row < rows,
+                    &length,
+                    &mut team,
+                    form,
+                    blueprint,
+                );
+                first += stride;
+            }
+        } else {
+            // Every unit takes part where others wait for it.
+            let own = row < rows;
+            let row = usize::min(row, rows - 1);
+            let lane = lane(blueprint);
+            load_any(x, &x_rows.row(row), lane, &length, &mut held, 0usize, blueprint);
+            let to = y_rows.row(row);
+            held_row::<F, A, V>(&mut held, y, &to, own, &length, &mut team, form, blueprint);
+        }
+    }
+}
+
+/// Makes −∞, which adds nothing to a sum of exponentials, what of a unit's vectors is past the end of a
+/// row whose last vector is a part of one: once, as it is much to ask for each element. Elsewhere whole
+/// vectors are left out where they are used, as WGSL has no −∞.
+#[cube]
+fn pad<F: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) {
+    if comptime!(blueprint.ends.ragged) {
+        #[unroll]
+        for i in 0..blueprint.held {
+            let ends = comptime!(blueprint.ends_of(i));
+            let column = start + i * blueprint.lanes;
+            held[i] = inside_or(held[i], F::new(f32::NEG_INFINITY), column, length, ends);
+        }
+    }
+}
+
+/// [`inside_or`] of what comes of [`pad`]ded values.
+#[cube]
+fn inside_or_padded<A: Float, V: Size>(
+    value: Vector<A, V>,
+    other: A,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<A, V> {
+    if comptime!(ends.ragged) { value } else { inside_or(value, other, column, length, ends) }
+}
+
+/// A row in registers.
+#[cube]
+fn held_row<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    y: &mut [Vector<F, V>],
+    to: &Row,
+    own: bool,
+    length: &Length,
+    team: &mut Team<A>,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = lane(blueprint);
+    pad(held, lane, length, blueprint);
+    let largest = largest::<F, A, V>(held, lane, length, blueprint);
+    let largest = Vector::<A, V>::new(team.max(elements_max::<A, V>(largest)));
+    if comptime!(form.log) {
+        let total = sum::<F, A, V>(held, largest, lane, length, blueprint);
+        let total = team.sum(elements_sum::<A, V>(total));
+        let scale = scale::<A, V>(Vector::new(total), form);
+        write::<F, A, V>(held, y, to, lane, length, own, largest, scale, form, blueprint);
+    } else {
+        // Each is computed once.
+        let mut exponentials = Array::<Vector<A, V>>::new(blueprint.held);
+        let mut total = Vector::<A, V>::zero();
+        #[unroll]
+        for i in 0..blueprint.held {
+            let ends = comptime!(blueprint.ends_of(i));
+            let column = lane + i * blueprint.lanes;
+            let value = Vector::<A, V>::cast_from(held[i]);
+            let value = if comptime!(form.narrow) {
+                exp::<A, V>(value - largest)
+            } else {
+                precise_exp::<A, V>(value, largest)
+            };
+            exponentials[i] = value;
+            total += inside_or_padded(value, A::new(0.0), column, length, ends);
+        }
+        let total = team.sum(elements_sum::<A, V>(total));
+        let scale = scale::<A, V>(Vector::new(total), form);
+        #[unroll]
+        for i in 0..blueprint.held {
+            let ends = comptime!(blueprint.ends_of(i));
+            let column = lane + i * blueprint.lanes;
+            let value = if comptime!(form.narrow) {
+                exponentials[i] * scale
+            } else {
+                quotient::<A, V>(exponentials[i], scale)
+            };
+            store(y, to, column, length, own, Vector::cast_from(value), ends);
+        }
+    }
+}
+
+/// A row that is read twice.
+#[cube]
+fn chunked<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    y: &mut [Vector<F, V>],
+    x_rows: &Rows,
+    y_rows: &EvenRows,
+    row: usize,
+    rows: usize,
+    length: &Length,
+    team: &mut Team<A>,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = lane(blueprint);
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    // Every unit takes part where others wait for it.
+    let own = row < rows;
+    let row = usize::min(row, rows - 1);
+    let from = x_rows.row(row);
+    let to = y_rows.row(row);
+    let mut kept = Kept::<F, V>::new(blueprint);
+    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut exponentials = Exponentials::<A, V>::new();
+    let mut start = lane;
+    while start < length.vectors + lane {
+        kept.load(x, &from, start, length, &mut held);
+        add::<F, A, V>(&mut exponentials, &mut held, start, length, blueprint);
+        start += chunk;
+    }
+    let (largest, scale) = finished::<A, V>(&exponentials, team, form);
+    // What was read last is still held.
+    let last = last_chunk(lane, length, blueprint);
+    write::<F, A, V>(&mut held, y, &to, last, length, own, largest, scale, form, blueprint);
+    let mut start = lane;
+    while start < last {
+        kept.load_again(x, &from, start, length, &mut held);
+        write::<F, A, V>(&mut held, y, &to, start, length, own, largest, scale, form, blueprint);
+        start += chunk;
+    }
+}
+
+/// Rows too wide to be held, every so many of a cube's: while one is written, the next one is read. A row
+/// stays in shared memory as far as there is room.
+#[cube]
+fn streamed<F: Float, A: Float, V: Size>(
+    x: &[Vector<F, V>],
+    y: &mut [Vector<F, V>],
+    x_rows: &Rows,
+    y_rows: &EvenRows,
+    rows: usize,
+    length: &Length,
+    team: &mut Team<A>,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+) {
+    let lane = lane(blueprint);
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
+    let mut kept = Kept::<F, V>::new(blueprint);
+    let mut held = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut coming = Array::<Vector<F, V>>::new(blueprint.held);
+    let mut exponentials = Exponentials::<A, V>::new();
+    let mut row = CUBE_POS;
+    if row < rows {
+        let from = x_rows.row(row);
+        let mut start = lane;
+        while start < length.vectors + lane {
+            kept.load(x, &from, start, length, &mut held);
+            add::<F, A, V>(&mut exponentials, &mut held, start, length, blueprint);
+            start += chunk;
+        }
+    }
+    while row < rows {
+        let next = row + CUBE_COUNT;
+        let more = next < rows;
+        let from = x_rows.row(row);
+        let from_next = x_rows.row(usize::min(next, rows - 1));
+        let to = y_rows.row(row);
+        // Before this row's barriers.
+        if more {
+            load_any(x, &from_next, lane, length, &mut coming, 0usize, blueprint);
+        }
+        let (largest, scale) = finished::<A, V>(&exponentials, team, form);
+        exponentials.clear();
+        let mut start = lane;
+        while start < length.vectors + lane {
+            kept.load_again(x, &from, start, length, &mut held);
+            let own = true.runtime();
+            write::<F, A, V>(
+                &mut held, y, &to, start, length, own, largest, scale, form, blueprint,
+            );
+            if more {
+                mask(&mut coming, start, length, blueprint);
+                kept.keep(start, &mut coming);
+                add::<F, A, V>(&mut exponentials, &mut coming, start, length, blueprint);
+                start += chunk;
+                load_any(x, &from_next, start, length, &mut coming, 0usize, blueprint);
+            } else {
+                start += chunk;
+            }
+        }
+        row = next;
+    }
+}
+
+/// Adds the exponentials of what is held.
+#[cube]
+fn add<F: Float, A: Float, V: Size>(
+    exponentials: &mut Exponentials<A, V>,
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) {
+    pad(held, start, length, blueprint);
+    let base = exponentials.raise(largest::<F, A, V>(held, start, length, blueprint));
+    exponentials.add(sum::<F, A, V>(held, base, start, length, blueprint));
+}
+
+/// The largest of a row's values, and what [`scale`] makes of the sum of its exponentials.
+#[cube]
+fn finished<A: Float, V: Size>(
+    exponentials: &Exponentials<A, V>,
+    team: &mut Team<A>,
+    #[comptime] form: Form,
+) -> (Vector<A, V>, Vector<A, V>) {
+    let largest = team.max(elements_max::<A, V>(exponentials.largest));
+    let largest = Vector::<A, V>::new(largest);
+    let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
+    (largest, scale::<A, V>(Vector::new(total), form))
+}
+
+/// The largest of the held values, or the least finite number if all are −∞.
+#[cube]
+fn largest<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut largest = Vector::<A, V>::new(A::min_value());
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let value = Vector::<A, V>::cast_from(held[i]);
+        let value = inside_or_padded(value, A::min_value(), column, length, ends);
+        largest = max(largest, value);
+    }
+    largest
+}
+
+/// The sum of the exponentials of what is held, less `base`.
+#[cube]
+fn sum<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    base: Vector<A, V>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
+        sum += inside_or_padded(term, A::new(0.0), column, length, ends);
+    }
+    sum
+}
+
+#[cube]
+fn write<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    y: &mut [Vector<F, V>],
+    to: &Row,
+    start: usize,
+    length: &Length,
+    own: bool,
+    largest: Vector<A, V>,
+    scale: Vector<A, V>,
+    #[comptime] form: Form,
+    #[comptime] blueprint: Blueprint,
+) {
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let value = output::<A, V>(Vector::cast_from(held[i]), largest, scale, form);
+        store(y, to, column, length, own, Vector::cast_from(value), ends);
+    }
+}
