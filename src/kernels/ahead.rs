@@ -7,7 +7,7 @@ use super::{
 };
 use cubecl::prelude::*;
 
-/// A unit's part of the row that comes next, if the blueprint has rows loaded ahead.
+/// A unit's part of the row that comes next.
 #[derive(CubeType)]
 pub(crate) struct Coming<T: Float, V: Size> {
     vectors: Array<Vector<T, V>>,
@@ -27,17 +27,13 @@ impl<T: Float, V: Size> Coming<T, V> {
         #[comptime] blueprint: Blueprint,
     ) -> Self {
         let mut vectors = Array::<Vector<T, V>>::new(blueprint.held);
-        if comptime!(blueprint.ahead > 0) {
-            if first < count {
-                let row = rows.row(first);
-                load_any(source, &row, lane(blueprint), length, &mut vectors, 0usize, blueprint);
-            }
-        }
+        let row = rows.row(usize::min(first, count - 1));
+        load_any(source, &row, lane(blueprint), length, &mut vectors, 0usize, blueprint);
         Coming::<T, V> { vectors, blueprint }
     }
 
     /// `row`, zero past its end, for a team that takes every `stride`-th. The next one is loaded before
-    /// this one's barriers, so that reading goes on while units wait. Nothing of rows in chunks.
+    /// this one's barriers, so that reading goes on while units wait.
     pub fn take(
         &mut self,
         source: &[Vector<T, V>],
@@ -50,17 +46,15 @@ impl<T: Float, V: Size> Coming<T, V> {
     ) {
         let blueprint = self.blueprint;
         let lane = lane(blueprint);
-        if comptime!(blueprint.ahead > 0) {
-            #[unroll]
-            for i in 0..blueprint.held {
-                into[i] = self.vectors[i];
-            }
-            mask(into, lane, length, blueprint);
-            // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
-            if row + stride < count {
-                let next = rows.row(row + stride);
-                load_any(source, &next, lane, length, &mut self.vectors, 0usize, blueprint);
-            }
+        #[unroll]
+        for i in 0..blueprint.held {
+            into[i] = self.vectors[i];
+        }
+        mask(into, lane, length, blueprint);
+        // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
+        if row + stride < count {
+            let next = rows.row(row + stride);
+            load_any(source, &next, lane, length, &mut self.vectors, 0usize, blueprint);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Launch plans: pure functions of shape, element type and hardware.
 //!
-//! What decides the order of a sum across rows, [`groups`], takes shape and type alone.
+//! What decides the order of a sum across rows, [`groups`], takes shape and type, and how many teams share
+//! a cube: that follows from both and from what a cube of the architecture can have, never from how many
+//! processors there are.
 
 mod columns;
 mod limits;

@@ -262,11 +262,10 @@ pub(crate) fn load_any<T: Float, V: Size>(
     }
 }
 
-/// Where a unit's vectors of a row's last chunk start.
+/// The chunks of a row.
 #[cube]
-pub(crate) fn last_chunk(lane: usize, length: &Length, #[comptime] blueprint: Blueprint) -> usize {
-    let chunk = comptime!(blueprint.held * blueprint.lanes);
-    lane + (length.vectors.div_ceil(chunk) - 1) * chunk
+pub(crate) fn chunks(length: &Length, #[comptime] blueprint: Blueprint) -> usize {
+    length.vectors.div_ceil(comptime!(blueprint.held * blueprint.lanes))
 }
 
 /// What stays in shared memory of a row that is read in chunks more than once. A unit meets its own

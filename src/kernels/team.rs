@@ -363,7 +363,7 @@ pub(crate) fn fold_columns<A: Float, V: Size>(
         let levels = comptime!((splits.ilog2() as usize).div_ceil(3));
         #[unroll]
         for level in 1..levels {
-            // Units that are left, and from how many each.
+            // Units that are left.
             let left = comptime!(splits >> (3 * level));
             if split < left {
                 scratch[split * lanes + lane] =

@@ -2,8 +2,10 @@
 //! it does not open, tests are skipped, or fail if `BURN_FUSED_REQUIRED` has it, a list with commas.
 
 #[cfg(feature = "wgpu")]
-use burn::backend::{CubeDevice, WgpuDevice, wgpu::WgpuBackend};
+use burn::backend::{WgpuDevice, wgpu::WgpuBackend};
 use burn::tensor::{DType, Device, Tensor};
+#[cfg(feature = "cubecl-backend")]
+use burn_cubecl::CubeDevice;
 use std::{
     env,
     io::{self, Write},
@@ -18,6 +20,11 @@ pub fn name() -> String {
 /// Whether there is time for the whole product of sizes.
 pub fn is_fast() -> bool {
     name() == "cuda"
+}
+
+/// Whether it promises the same bits for a view as for its copy, and from run to run.
+pub fn keeps_bits() -> bool {
+    name() != "flex"
 }
 
 /// The device, or `None` after saying why the calling test is skipped.
@@ -76,6 +83,25 @@ pub fn dtypes(device: &Device) -> Vec<DType> {
     supported
 }
 
+/// The device under test among CubeCL's, if it is one.
+#[cfg(feature = "cubecl-backend")]
+pub fn cube() -> Option<CubeDevice> {
+    match name().as_str() {
+        #[cfg(feature = "cpu")]
+        "cpu" => Some(CubeDevice::Cpu(Default::default())),
+        #[cfg(feature = "wgpu")]
+        "vulkan" => Some(vulkan_device()),
+        #[cfg(feature = "cuda")]
+        "cuda" => Some(CubeDevice::Cuda(Default::default())),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "wgpu")]
+fn vulkan_device() -> CubeDevice {
+    CubeDevice::Wgpu(WgpuDevice::default().on(WgpuBackend::Vulkan))
+}
+
 macro_rules! constructor {
     ($function:ident, $feature:literal, $open:expr) => {
         fn $function() -> Option<fn() -> Device> {
@@ -90,8 +116,4 @@ macro_rules! constructor {
 constructor!(cpu, "cpu", Device::cpu());
 constructor!(flex, "flex", Device::flex());
 constructor!(cuda, "cuda", Device::cuda(0));
-constructor!(
-    vulkan,
-    "wgpu",
-    Device::new(CubeDevice::Wgpu(WgpuDevice::default().on(WgpuBackend::Vulkan)))
-);
+constructor!(vulkan, "wgpu", Device::new(vulkan_device()));

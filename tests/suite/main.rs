@@ -1,6 +1,7 @@
 //! The integration tests: one binary, as each links every runtime.
 //!
-//! `BURN_FUSED_DEVICE` names the device, `BURN_FUSED_SEED` repeats a run's values.
+//! `BURN_FUSED_DEVICE` names the device, `BURN_FUSED_SEED` repeats a run's values, `BURN_FUSED_CASES` is the
+//! number of cases that each property is tried on.
 #![cfg(feature = "autodiff")]
 
 mod bf16;
@@ -10,14 +11,18 @@ mod compare;
 mod deliver;
 mod device;
 mod errors;
+#[cfg(feature = "cubecl-backend")]
+mod hashes;
 mod laws;
 mod layer_norm;
 mod layout;
+mod memory;
 mod nn;
 mod numbers;
 mod op;
 mod oracle;
 mod panics;
+mod property;
 mod published;
 mod random;
 mod rms_norm;

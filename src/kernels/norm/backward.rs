@@ -75,7 +75,9 @@ impl Backward {
         let len = self.dx.as_ref().map_or(0, |dx| dx.len(rows));
         let saved = formula.saved(rows);
         let inputs = self.x.len.max(self.dy.len);
-        let address_type = address(len.max(inputs).max(saved).max(partials_len));
+        // Row numbers pass the end by a stride, which there are fewer of than rows.
+        let counts = saved.max(2 * rows).max(partials_len);
+        let address_type = address(len.max(inputs).max(counts));
         let (dgamma, dbeta) = (self.dgamma.clone(), self.dbeta.clone());
         match &partials {
             Some(partials) if blueprint.chunked && hardware.plane > 1 => {

@@ -6,7 +6,7 @@ use crate::kernels::{
     ahead::Coming,
     matrix::{Matrix, Output},
     plan::{Blueprint, Pass, address, cubes},
-    row::{EvenRows, Kept, Length, Row, Rows, last_chunk, load, read_any, store},
+    row::{EvenRows, Kept, Length, Row, Rows, chunks, load, read_any, store},
     team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -35,7 +35,7 @@ impl Forward {
             Blueprint::new(op(self.centered), Pass::Forward, columns, width, size, hardware);
         let formula = Formula::new(self.centered, self.types);
         let saved = formula.saved(rows);
-        let address_type = address(self.y.len(rows).max(self.x.len).max(saved));
+        let address_type = address(self.y.len(rows).max(self.x.len).max(saved).max(2 * rows));
         let (x, x_rows) = self.x.args(width);
         let (y, y_rows) = self.y.args(rows, width);
         // Not rounded to zero.
@@ -184,27 +184,15 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
     let row_statistics =
         statistics::<F, A, V>(x, &from, held, kept, length, epsilon, team, formula, blueprint);
     save(saved, &row_statistics, row, rows, own && lane == 0, formula);
-    // What was read last is still held.
-    let last =
-        if comptime!(blueprint.chunked) { last_chunk(lane, length, blueprint) } else { lane };
-    write::<F, G, B, A, V>(
-        held,
-        gamma,
-        beta,
-        y,
-        &to,
-        last,
-        length,
-        own,
-        &row_statistics,
-        parameters,
-        formula,
-        blueprint,
-    );
     if comptime!(blueprint.chunked) {
-        let mut start = lane;
-        while start < last {
-            kept.load_again(x, &from, start, length, held);
+        // The last chunk first, which is still held.
+        let chunks = chunks(length, blueprint);
+        let mut left = chunks;
+        while left > 0 {
+            let start = lane + (left - 1) * comptime!(blueprint.held * blueprint.lanes);
+            if left < chunks {
+                kept.load_again(x, &from, start, length, held);
+            }
             write::<F, G, B, A, V>(
                 held,
                 gamma,
@@ -219,8 +207,23 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
                 formula,
                 blueprint,
             );
-            start += comptime!(blueprint.held * blueprint.lanes);
+            left -= 1;
         }
+    } else {
+        write::<F, G, B, A, V>(
+            held,
+            gamma,
+            beta,
+            y,
+            &to,
+            lane,
+            length,
+            own,
+            &row_statistics,
+            parameters,
+            formula,
+            blueprint,
+        );
     }
 }
 
@@ -275,7 +278,7 @@ fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
     }
 }
 
-/// A unit's part of the parameters, where it stays from row to row.
+/// A unit's part of the parameters, where it is loaded before a row's sums are known.
 #[derive(CubeType)]
 struct Parameters<G: Float, B: Float, V: Size> {
     gamma: Array<Vector<G, V>>,

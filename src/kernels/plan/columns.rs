@@ -43,15 +43,15 @@ impl ColumnBlueprint {
         if hardware.cpu || hardware.shared == 0 {
             return Self { lanes: hardware.max_units.min(64), splits: 1, held: 4, chunked: true };
         }
-        // Few and small kernels where there are no planes, as for rows; elsewhere 256 bytes of registers
-        // for all tensors that are read. H200, µs, 512 long, 3,136 next to one another, 200,704 in all:
-        // f32 forward 202, 368 with half as many bytes and twice as many units; bf16 143 and 626.
+        // Few and small kernels where there are no planes, as for rows; elsewhere as many vectors as there
+        // are registers for. H200, µs, 512 long, 3,136 next to one another, 200,704 in all, forward: f32
+        // 202, 368 with half as many vectors and twice as many units; bf16 139 and 626.
         let (units, most) = match (hardware.plane, pass) {
             (1, _) => (256, 4),
             (_, Pass::Forward) => (512, 16),
             (_, Pass::Backward) => (512, 8),
         };
-        // 16-bit elements take twice the registers once they are 32 bits wide.
+        // 16-bit elements are held beside what is made of them, which is 32 bits wide.
         let most = if size <= 2 && hardware.plane > 1 { 8 } else { most };
         let units = units.min(hardware.max_units);
         let splits = length.div_ceil(most).next_power_of_two().min(1 << (units / 8).ilog2());

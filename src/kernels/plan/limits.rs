@@ -96,13 +96,14 @@ impl Limits {
             (Op::LayerNorm, 0..=2) => Self { ahead: 4097..=ANY, ..base },
             // 65,536×256: 34.5, 35.5 with 32 elements and parameters loaded last.
             (Op::LayerNorm, 4) if columns <= 2048 => Self { good: 16, parameters: 2048, ..base },
-            // 2,048×16,384: 74.5, 89.0 without the next row ahead; 4,096×8,192: 73.1, 68.1.
-            (Op::LayerNorm, 4) => Self { ahead: 8193..=ANY, ..base },
+            // 2,048×16,384: 74.5, 89.0 without the next row ahead; 4,096×8,192: 73.1, 68.1. Longer rows leave
+            // no registers for it.
+            (Op::LayerNorm, 4) => Self { ahead: 8193..=LONGEST, ..base },
             (Op::Softmax, 0..=2) => base,
             // 32,768×1,024: 64.7, 66.1 with 32 elements; 4,096×8,192 log-softmax: 67.2, 70.5 with 16.
             (Op::Softmax, 4) if columns <= 4096 => Self { good: 16, ..base },
             // 2,048×16,384: 72.4, 89.9 without the next row ahead; 4,096×8,192: 71.6, 67.1.
-            (Op::Softmax, 4) => Self { ahead: 8193..=ANY, wide: (1024, 8), ..base },
+            (Op::Softmax, 4) => Self { ahead: 8193..=LONGEST, wide: (1024, 8), ..base },
             _ => Self { good: 16, most: 16, ..base },
         }
     }

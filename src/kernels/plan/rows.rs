@@ -282,7 +282,9 @@ mod tests {
 
     fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
         [Op::RmsNorm, Op::LayerNorm, Op::Softmax].into_iter().flat_map(|op| {
-            [Pass::Forward, Pass::Backward].into_iter().flat_map(move |pass| blueprints_of(op, pass))
+            [Pass::Forward, Pass::Backward]
+                .into_iter()
+                .flat_map(move |pass| blueprints_of(op, pass))
         })
     }
 
@@ -320,16 +322,36 @@ mod tests {
             let barriers = lanes > plane;
             assert!(plane > 1 || lanes.is_power_of_two(), "no tree: {blueprint:?}");
             assert!(!barriers || hardware.shared > 0, "{blueprint:?}");
+            // A unit meets its own sums only.
+            assert!(!blueprint.shares_sums || teams == 1, "{blueprint:?}");
         }
     }
 
-    /// A cube takes row after row only forward, and in norms' backward pass, which counts cubes for itself.
+    /// Softmax's backward pass takes a row a team.
     #[test]
     fn every_row_has_a_team_where_teams_take_one() {
         const ROWS: usize = 1_000_000;
-        for (_, _, hardware, blueprint) in blueprints_of(Op::Softmax, Pass::Backward) {
+        let softmax = blueprints_of(Op::Softmax, Pass::Backward);
+        for (_, _, hardware, blueprint) in softmax.chain(blueprints().filter(|b| b.3.ahead == 0)) {
             let teams = blueprint.cubes(ROWS, hardware) * blueprint.teams;
             assert!(teams >= ROWS, "{blueprint:?}");
+        }
+    }
+
+    /// The order of every sum is the same on devices of one architecture.
+    #[test]
+    fn the_number_of_processors_changes_no_blueprint() {
+        for (vectors, width, hardware, _) in blueprints() {
+            for (op, pass) in [Pass::Forward, Pass::Backward]
+                .into_iter()
+                .flat_map(|pass| [Op::RmsNorm, Op::LayerNorm, Op::Softmax].map(|op| (op, pass)))
+            {
+                let of = |processors| {
+                    let hardware = Hardware { processors, ..hardware };
+                    Blueprint::new(op, pass, vectors * width, width, 4, hardware)
+                };
+                assert_eq!(of(0), of(hardware.processors + 1));
+            }
         }
     }
 

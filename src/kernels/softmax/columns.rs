@@ -4,7 +4,7 @@
 use super::{
     Backward, Extent, Forward,
     exponentials::{
-        Exponentials, Form, exp, gradient, gradient_term, output, precise_exp, quotient, scale,
+        Exponentials, Form, exp, exponential, gradient, gradient_term, output, scale, share,
     },
 };
 use crate::kernels::{
@@ -206,13 +206,8 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
         #[unroll]
         for i in 0..blueprint.held {
             let value = Vector::<A, V>::cast_from(held[i]);
-            values[i] = if comptime!(form.log) {
-                value
-            } else if comptime!(form.narrow) {
-                exp::<A, V>(value - largest)
-            } else {
-                precise_exp::<A, V>(value, largest)
-            };
+            values[i] =
+                if comptime!(form.log) { value } else { exponential::<A, V>(value, largest, form) };
             let term = if comptime!(form.log) { exp::<A, V>(value - largest) } else { values[i] };
             total += select(split + i * blueprint.splits < length, term, Vector::zero());
         }
@@ -225,10 +220,8 @@ fn forward_kernel<F: Float, A: Float, V: Size>(
                 if at < length {
                     let value = if comptime!(form.log) {
                         output::<A, V>(values[i], largest, scale, form)
-                    } else if comptime!(form.narrow) {
-                        values[i] * scale
                     } else {
-                        quotient::<A, V>(values[i], scale)
+                        share::<A, V>(values[i], scale, form)
                     };
                     y[to + at * y_stride] = Vector::cast_from(value);
                 }

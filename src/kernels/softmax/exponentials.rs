@@ -110,25 +110,38 @@ pub(super) fn output<A: Float, V: Size>(
 ) -> Vector<A, V> {
     if comptime!(form.narrow && form.log) {
         x - largest - scale
-    } else if comptime!(form.narrow) {
-        exp::<A, V>(x - largest) * scale
     } else if comptime!(form.log) {
         let (distance, rest) = distance::<A, V>(x, largest);
         distance - (scale - rest)
     } else {
-        quotient::<A, V>(precise_exp::<A, V>(x, largest), scale)
+        share::<A, V>(exponential::<A, V>(x, largest, form), scale, form)
     }
 }
 
-/// `exp(x − m)`, as if `x − m` were not rounded.
+/// `exp(x − m)`, as if `x − m` were not rounded, but where the output is.
 #[cube]
-pub(super) fn precise_exp<A: Float, V: Size>(
+pub(super) fn exponential<A: Float, V: Size>(
     x: Vector<A, V>,
     largest: Vector<A, V>,
+    #[comptime] form: Form,
 ) -> Vector<A, V> {
-    let (distance, rest) = distance::<A, V>(x, largest);
-    let exponential = exp::<A, V>(distance);
-    fma(exponential, rest, exponential)
+    if comptime!(form.narrow) {
+        exp::<A, V>(x - largest)
+    } else {
+        let (distance, rest) = distance::<A, V>(x, largest);
+        let exponential = exp::<A, V>(distance);
+        fma(exponential, rest, exponential)
+    }
+}
+
+/// `exponential / s`, given what [`scale`] made of `s`.
+#[cube]
+pub(super) fn share<A: Float, V: Size>(
+    exponential: Vector<A, V>,
+    scale: Vector<A, V>,
+    #[comptime] form: Form,
+) -> Vector<A, V> {
+    if comptime!(form.narrow) { exponential * scale } else { quotient::<A, V>(exponential, scale) }
 }
 
 /// `x − m`, and what was rounded off it.
@@ -146,7 +159,7 @@ fn distance<A: Float, V: Size>(
 /// `a / b` to the last bit or the one before, by one reciprocal for many `a`: a division is a call on
 /// GPUs, which made softmax's forward pass in f32 a tenth slower on an H200.
 #[cube]
-pub(super) fn quotient<A: Float, V: Size>(a: Vector<A, V>, b: Vector<A, V>) -> Vector<A, V> {
+fn quotient<A: Float, V: Size>(a: Vector<A, V>, b: Vector<A, V>) -> Vector<A, V> {
     let reciprocal = Vector::new(A::new(1.0)) / b;
     let quotient = a * reciprocal;
     fma(fma(-quotient, b, a), reciprocal, quotient)

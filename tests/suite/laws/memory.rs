@@ -2,7 +2,8 @@
 
 use crate::{
     compare::{Report, same_bits},
-    device,
+    deliver::deliver,
+    device, memory,
     op::{Data, Op, differentiate, dtypes},
     random::Random,
 };
@@ -68,3 +69,39 @@ pub fn inputs_are_left_alone<O: Op>(op: O) {
     }
     report.finish();
 }
+
+/// Between the passes a norm keeps three numbers a row at most, beside its input and its output, and
+/// softmax nothing else.
+pub fn what_is_kept<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let Some(_) = memory::of_this_thread() else {
+        return println!("skipped: {} does not tell what memory is in use", device::name());
+    };
+    let mut random = Random::of("what_is_kept");
+    let shape = [1024, 1024];
+    let data = Data::random::<O>(&shape, 1, DType::F32, Some(DType::F32), &mut random);
+    let leaf = |p: Tensor<1>| p.autodiff().require_grad();
+    let parameters: Vec<_> =
+        data.parameters::<1>(&device).into_iter().map(|p| p.map(leaf)).collect();
+    let x = data.x.tensor::<2>(&device).autodiff().require_grad();
+    let settled = || {
+        device.sync().unwrap();
+        memory::of_this_thread().expect("it told before").in_use
+    };
+    // What a first call needs for good.
+    drop(op.forward(x.clone(), parameters.clone()).into_data());
+    let before = settled();
+    let y = op.forward(x.clone(), parameters.clone());
+    let kept = settled() - before;
+    let [rows, columns] = shape.map(|size| size as u64);
+    let (output, statistics) = (4 * rows * columns, 4 * 3 * rows);
+    let most = output + statistics + ROUNDING;
+    assert!((output..=most).contains(&kept), "{kept} bytes for an output of {output}");
+    // The graph lets go of it once it was walked.
+    drop(deliver(y, data.dy.tensor(&device)).backward());
+    let stays = settled();
+    assert!(stays <= before + ROUNDING, "{} bytes stay", stays - before);
+}
+
+/// What sizes of buffers may be rounded up by, all together.
+const ROUNDING: u64 = 1 << 16;

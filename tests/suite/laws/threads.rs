@@ -2,13 +2,14 @@
 
 use crate::{
     compare::Report,
+    deliver::deliver,
     device,
     op::{Data, Op, Outcome, differentiate},
     random::Random,
     values::Values,
 };
 use burn::tensor::{DType, Tensor};
-use std::thread;
+use std::{sync::mpsc::channel, thread};
 
 pub fn four_at_once<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
@@ -45,17 +46,62 @@ pub fn input_from_another_thread<O: Op>(op: O) {
     for _ in 0..8 {
         let shape = [rows, 257];
         let data = Data::random::<O>(&shape, 1, DType::F32, Some(DType::F32), &mut random);
-        let slow = |values: &Values| {
-            let tensor = values.tensor::<2>(&device);
-            // Minus twice, which is every float itself.
-            (0..50).fold(tensor, |tensor: Tensor<2>, _| tensor.neg().neg())
-        };
+        let slow = |values: &Values| slowly(values.tensor::<2>(&device));
         let [x, dy] = thread::scope(|scope| {
             let threads = [&data.x, &data.dy].map(|values| scope.spawn(move || slow(values)));
             threads.map(|thread| thread.join().expect("a thread panicked"))
         });
         let outcome = differentiate(op, x, data.parameters::<1>(&device), dy);
         data.check(op, &outcome, &mut report, "from another thread");
+    }
+    report.finish();
+}
+
+/// The same tensor, after work that takes the device longer than the host to ask for.
+fn slowly(tensor: Tensor<2>) -> Tensor<2> {
+    // Minus twice, which is every float itself.
+    (0..50).fold(tensor, |tensor, _| tensor.neg().neg())
+}
+
+/// Threads in a row, each with a stream of its own, call the op on what the one before hands on while
+/// that is still being computed: the bits are those of one thread that does it all.
+pub fn from_hand_to_hand<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("from_hand_to_hand"), Report::default());
+    let (hands, items) = if device::is_fast() { (16, 32) } else { (4, 6) };
+    let shape = [if device::is_fast() { 4096 } else { 67 }, 257];
+    let data: Vec<_> = (0..items)
+        .map(|_| Data::random::<O>(&shape, 1, DType::F32, Some(DType::F32), &mut random))
+        .collect();
+    let parameters = data[0].parameters::<1>(&device);
+    let step = |x: Tensor<2>| op.forward(slowly(x), parameters.clone());
+    let leaf = |data: &Data| data.x.tensor::<2>(&device).autodiff().require_grad();
+    let finish = |x: Tensor<2>, y: Tensor<2>, data: &Data| {
+        let gradients = deliver(y.clone(), data.dy.tensor(&device)).backward();
+        let dx = x.grad(&gradients).map(Tensor::into_data);
+        Outcome { y: y.into_data(), dx, parameters: vec![] }
+    };
+    let alone = data.iter().map(|data| {
+        let x = leaf(data);
+        finish(x.clone(), (0..hands).fold(x, |x, _| step(x)), data)
+    });
+    let alone: Vec<_> = alone.collect();
+    let handed: Vec<Outcome> = thread::scope(|scope| {
+        let (first, mut last) = channel();
+        for _ in 0..hands {
+            let (next, received) = channel();
+            let from = std::mem::replace(&mut last, received);
+            scope.spawn(move || from.iter().try_for_each(|x| next.send(step(x))));
+        }
+        let leaves: Vec<_> = data.iter().map(leaf).collect();
+        leaves.iter().for_each(|x| first.send(x.clone()).expect("the threads are there"));
+        drop(first);
+        let ends = leaves.into_iter().zip(last).zip(&data);
+        ends.map(|((x, y), data)| finish(x, y, data)).collect()
+    });
+    assert_eq!(handed.len(), items, "a thread panicked");
+    for (i, (alone, handed)) in alone.iter().zip(&handed).enumerate() {
+        report.add(format!("{} {i}", O::NAME), handed.same_bits::<O>(alone));
     }
     report.finish();
 }

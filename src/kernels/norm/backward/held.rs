@@ -8,7 +8,8 @@ use crate::kernels::{
 use cubecl::prelude::*;
 
 /// The rows of a group, which a cube's teams take side by side. Each is held in registers while it is
-/// worked on; so are the sums over a team's rows, until those of the teams are added up.
+/// worked on; the sums over a team's rows are held too, or in shared memory, until those of the teams are added
+/// up.
 #[cube]
 pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],

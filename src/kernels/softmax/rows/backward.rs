@@ -1,7 +1,7 @@
 use super::super::exponentials::{Form, gradient, gradient_term};
 use crate::kernels::{
     plan::Blueprint,
-    row::{EvenRows, Kept, Length, Row, Rows, inside_or, last_chunk, load_any, store},
+    row::{EvenRows, Kept, Length, Row, Rows, chunks, inside_or, load_any, store},
     team::{RunningSum, Team, elements_sum, lane, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
@@ -41,41 +41,41 @@ pub(super) fn backward_kernel<F: Float, A: Float, V: Size>(
         while start < length.vectors + lane {
             kept_dy.load(dy, &from_dy, start, &length, &mut dys);
             kept_y.load(y, &from_y, start, &length, &mut ys);
-            let terms =
-                gradient_terms::<F, A, V>(&mut dys, &mut ys, start, &length, form.log, blueprint);
+            let terms = gradient_terms::<F, A, V>(&dys, &ys, start, &length, form.log, blueprint);
             sum.add(terms);
             start += chunk;
         }
     } else {
         load_any(dy, &from_dy, lane, &length, &mut dys, 0usize, blueprint);
         load_any(y, &from_y, lane, &length, &mut ys, 0usize, blueprint);
-        sum.add(gradient_terms::<F, A, V>(&mut dys, &mut ys, lane, &length, form.log, blueprint));
+        sum.add(gradient_terms::<F, A, V>(&dys, &ys, lane, &length, form.log, blueprint));
     }
     let sum = Vector::<A, V>::new(team.sum(elements_sum::<A, V>(sum.total())));
-    // What was read last is still held.
-    let last =
-        if comptime!(blueprint.chunked) { last_chunk(lane, &length, blueprint) } else { lane };
-    write_gradient::<F, A, V>(
-        &mut dys, &mut ys, dx, &to, last, &length, own, sum, form.log, blueprint,
-    );
     if comptime!(blueprint.chunked) {
-        let mut start = lane;
-        while start < last {
-            kept_dy.load_again(dy, &from_dy, start, &length, &mut dys);
-            kept_y.load_again(y, &from_y, start, &length, &mut ys);
+        // The last chunk first, which is still held.
+        let chunks = chunks(&length, blueprint);
+        let mut left = chunks;
+        while left > 0 {
+            let start = lane + (left - 1) * chunk;
+            if left < chunks {
+                kept_dy.load_again(dy, &from_dy, start, &length, &mut dys);
+                kept_y.load_again(y, &from_y, start, &length, &mut ys);
+            }
             write_gradient::<F, A, V>(
-                &mut dys, &mut ys, dx, &to, start, &length, own, sum, form.log, blueprint,
+                &dys, &ys, dx, &to, start, &length, own, sum, form.log, blueprint,
             );
-            start += chunk;
+            left -= 1;
         }
+    } else {
+        write_gradient::<F, A, V>(&dys, &ys, dx, &to, lane, &length, own, sum, form.log, blueprint);
     }
 }
 
-/// Their sum.
+/// The sum of the terms of what is held: of chunks, which are zero past the row's end, or of anything there.
 #[cube]
 fn gradient_terms<F: Float, A: Float, V: Size>(
-    dys: &mut Array<Vector<F, V>>,
-    ys: &mut Array<Vector<F, V>>,
+    dys: &Array<Vector<F, V>>,
+    ys: &Array<Vector<F, V>>,
     start: usize,
     length: &Length,
     #[comptime] log: bool,
@@ -88,15 +88,19 @@ fn gradient_terms<F: Float, A: Float, V: Size>(
         let column = start + i * blueprint.lanes;
         let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
         let term = gradient_term::<A, V>(dy, y, log);
-        sum += inside_or(term, A::new(0.0), column, length, ends);
+        sum += if comptime!(blueprint.chunked) {
+            term
+        } else {
+            inside_or(term, A::new(0.0), column, length, ends)
+        };
     }
     sum
 }
 
 #[cube]
 fn write_gradient<F: Float, A: Float, V: Size>(
-    dys: &mut Array<Vector<F, V>>,
-    ys: &mut Array<Vector<F, V>>,
+    dys: &Array<Vector<F, V>>,
+    ys: &Array<Vector<F, V>>,
     dx: &mut [Vector<F, V>],
     to: &Row,
     start: usize,

@@ -1,8 +1,8 @@
-use super::super::exponentials::{Exponentials, Form, exp, output, precise_exp, quotient, scale};
+use super::super::exponentials::{Exponentials, Form, exp, exponential, output, scale, share};
 use crate::kernels::{
     ahead::Coming,
     plan::{Blueprint, Ends},
-    row::{EvenRows, Kept, Length, Row, Rows, inside_or, last_chunk, load_any, mask, store},
+    row::{EvenRows, Kept, Length, Row, Rows, chunks, inside_or, load_any, mask, store},
     team::{Team, elements_max, elements_sum, lane, team_in_cube, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
@@ -124,11 +124,7 @@ fn held_row<F: Float, A: Float, V: Size>(
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
             let value = Vector::<A, V>::cast_from(held[i]);
-            let value = if comptime!(form.narrow) {
-                exp::<A, V>(value - largest)
-            } else {
-                precise_exp::<A, V>(value, largest)
-            };
+            let value = exponential::<A, V>(value, largest, form);
             exponentials[i] = value;
             total += inside_or_padded(value, A::new(0.0), column, length, ends);
         }
@@ -138,11 +134,7 @@ fn held_row<F: Float, A: Float, V: Size>(
         for i in 0..blueprint.held {
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
-            let value = if comptime!(form.narrow) {
-                exponentials[i] * scale
-            } else {
-                quotient::<A, V>(exponentials[i], scale)
-            };
+            let value = share::<A, V>(exponentials[i], scale, form);
             store(y, to, column, length, own, Vector::cast_from(value), ends);
         }
     }
@@ -179,14 +171,16 @@ fn chunked<F: Float, A: Float, V: Size>(
         start += chunk;
     }
     let (largest, scale) = finished::<A, V>(&exponentials, team, form);
-    // What was read last is still held.
-    let last = last_chunk(lane, length, blueprint);
-    write::<F, A, V>(&mut held, y, &to, last, length, own, largest, scale, form, blueprint);
-    let mut start = lane;
-    while start < last {
-        kept.load_again(x, &from, start, length, &mut held);
+    // The last chunk first, which is still held.
+    let chunks = chunks(length, blueprint);
+    let mut left = chunks;
+    while left > 0 {
+        let start = lane + (left - 1) * chunk;
+        if left < chunks {
+            kept.load_again(x, &from, start, length, &mut held);
+        }
         write::<F, A, V>(&mut held, y, &to, start, length, own, largest, scale, form, blueprint);
-        start += chunk;
+        left -= 1;
     }
 }
 
@@ -243,10 +237,10 @@ fn streamed<F: Float, A: Float, V: Size>(
                 mask(&mut coming, start, length, blueprint);
                 kept.keep(start, &mut coming);
                 add::<F, A, V>(&mut exponentials, &mut coming, start, length, blueprint);
-                start += chunk;
+            }
+            start += chunk;
+            if more && start < length.vectors + lane {
                 load_any(x, &from_next, start, length, &mut coming, 0usize, blueprint);
-            } else {
-                start += chunk;
             }
         }
         row = next;

@@ -1,0 +1,47 @@
+//! Many steps leave the device as they found it.
+
+use crate::{
+    compare::Report,
+    device, memory,
+    op::{Data, Op},
+    random::Random,
+};
+use burn::tensor::DType;
+use std::env;
+
+/// The steps: `BURN_FUSED_STEPS`, or as many as there is time for in a run of all tests.
+fn steps() -> usize {
+    match env::var("BURN_FUSED_STEPS") {
+        Ok(steps) => steps.parse().expect("BURN_FUSED_STEPS must be an unsigned integer"),
+        Err(_) if device::is_fast() => 10_000,
+        Err(_) => 300,
+    }
+}
+
+/// The same bits at each step, and no more memory in use or reserved at the end than soon after the start.
+pub fn many_steps<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("many_steps"), Report::default());
+    let types = (DType::F32, Some(DType::F32));
+    let data = Data::random::<O>(&[16, 96], 1, types.0, types.1, &mut random);
+    let first = data.run(op, &device);
+    data.check(op, &first, &mut report, "the first step");
+    let memory = memory::of_this_thread;
+    let (steps, settled) = (steps(), steps() / 10);
+    let mut before = memory();
+    for step in 1..=steps {
+        report.add(format!("step {step}"), data.run(op, &device).same_bits::<O>(&first));
+        if step == settled {
+            before = memory();
+        }
+    }
+    match (before, memory()) {
+        (Some(before), Some(after)) => {
+            println!("{steps} steps: {after}, after {settled} {before}");
+            assert!(after.in_use <= before.in_use, "{after}, before {before}");
+            assert!(after.reserved <= before.reserved, "{after}, before {before}");
+        }
+        _ => println!("{} does not tell what memory is in use", device::name()),
+    }
+    report.finish();
+}

@@ -1,0 +1,30 @@
+//! What memory a device has handed out.
+
+use crate::device;
+use std::fmt;
+
+/// Bytes of a stream's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    pub in_use: u64,
+    pub reserved: u64,
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes in use of {} reserved", self.in_use, self.reserved)
+    }
+}
+
+/// That of this thread's stream, other tests having theirs; `None` where the device does not tell.
+#[cfg(feature = "cubecl-backend")]
+pub fn of_this_thread() -> Option<Memory> {
+    use cubecl::MemoryScope;
+    let usage = device::cube()?.client().memory_report(MemoryScope::CurrentStream).usage();
+    Some(Memory { in_use: usage.bytes_in_use, reserved: usage.bytes_reserved })
+}
+
+#[cfg(not(feature = "cubecl-backend"))]
+pub fn of_this_thread() -> Option<Memory> {
+    None
+}
