@@ -3,6 +3,7 @@
 
 mod attention;
 mod backend;
+mod bits;
 mod model;
 mod norm;
 mod progress;
@@ -47,6 +48,10 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Train twice with burn-fused instead, and compare every loss and parameter to the bit
+    #[arg(long)]
+    check_determinism: bool,
+
     /// Where to write the loss curves, as SVG
     #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/target/char_transformer.svg"))]
     plot: PathBuf,
@@ -65,12 +70,20 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), String> {
     let corpus = Corpus::load(args.text.as_deref())?;
     let device = args.device.open()?.autodiff();
+    let schedule = Schedule { steps: args.steps as usize, seed: args.seed };
+    if args.check_determinism {
+        let run_twice = match args.norm {
+            Kind::Rms => compare::<burn_fused::nn::RmsNorm, burn_fused::nn::RmsNorm>,
+            Kind::Layer => compare::<burn_fused::nn::LayerNorm, burn_fused::nn::LayerNorm>,
+        };
+        println!("{}", bits::compare(&run_twice(&corpus, &device, schedule))?);
+        return Ok(());
+    }
     // Now rather than after minutes of training, should it fail.
     fs::create_dir_all(args.plot.parent().unwrap_or(Path::new("")))
         .and_then(|()| fs::File::create(&args.plot))
         .map_err(|error| format!("cannot write {}: {error}", args.plot.display()))?;
 
-    let schedule = Schedule { steps: args.steps as usize, seed: args.seed };
     let compare = match args.norm {
         Kind::Rms => compare::<burn_fused::nn::RmsNorm, burn::nn::RmsNorm>,
         Kind::Layer => compare::<burn_fused::nn::LayerNorm, burn::nn::LayerNorm>,
@@ -84,19 +97,19 @@ fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Trains with the layers of either crate, from the same weights on the same batches.
-fn compare<Fused: Norm, Stock: Norm>(
+/// Trains with either kind of layers, from the same weights on the same batches.
+fn compare<First: Norm, Second: Norm>(
     corpus: &Corpus,
     device: &Device,
     schedule: Schedule,
 ) -> [Run; 2] {
     device.seed(schedule.seed);
-    let initial = Transformer::<Stock>::new(corpus.vocabulary(), device);
+    let initial = Transformer::<Second>::new(corpus.vocabulary(), device);
     println!("{}", report::introduction(corpus, initial.num_params()));
     // A record of one model loads into the other: names and shapes are the same.
     let weights = initial.into_record();
     [
-        train::<Fused>(weights.clone(), corpus, device, schedule),
-        train::<Stock>(weights, corpus, device, schedule),
+        train::<First>(weights.clone(), corpus, device, schedule),
+        train::<Second>(weights, corpus, device, schedule),
     ]
 }

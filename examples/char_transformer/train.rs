@@ -1,4 +1,5 @@
 use crate::{
+    bits,
     model::{CONTEXT, Transformer},
     norm::Norm,
     progress::Progress,
@@ -9,7 +10,7 @@ use burn::{
     module::Module,
     optim::{AdamWConfig, GradientsParams},
     store::ModuleRecord,
-    tensor::Device,
+    tensor::{Device, TensorData},
 };
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ pub struct Run {
     pub package: &'static str,
     pub losses: Vec<f32>,
     pub seconds: Vec<f64>,
+    /// The parameters that it ended with, by name.
+    pub parameters: Vec<(String, TensorData)>,
 }
 
 /// Trains a transformer with the norm `N` from the given weights.
@@ -40,8 +43,8 @@ pub fn train<N: Norm>(
     let mut rates = CosineAnnealingLrSchedulerConfig::new(3e-3, schedule.steps)
         .init()
         .expect("the rate is in range");
-    let mut run = Run { package: N::PACKAGE, losses: Vec::new(), seconds: Vec::new() };
-    let progress = Progress::new(run.package, schedule.steps);
+    let (mut losses, mut seconds) = (Vec::new(), Vec::new());
+    let progress = Progress::new(N::PACKAGE, schedule.steps);
     for batch in corpus.batches(schedule.seed, device).take(schedule.steps) {
         let start = Instant::now();
         let loss = model.loss(batch);
@@ -49,10 +52,10 @@ pub fn train<N: Norm>(
         model = optimizer.step(rates.step(), model, gradients);
         // Waits for all that the step has queued.
         let loss = loss.into_scalar::<f32>();
-        let seconds = start.elapsed().as_secs_f64();
-        progress.step(loss, (BATCH * CONTEXT) as f64 / seconds);
-        run.losses.push(loss);
-        run.seconds.push(seconds);
+        let elapsed = start.elapsed().as_secs_f64();
+        progress.step(loss, (BATCH * CONTEXT) as f64 / elapsed);
+        losses.push(loss);
+        seconds.push(elapsed);
     }
-    run
+    Run { package: N::PACKAGE, losses, seconds, parameters: bits::parameters(&model) }
 }

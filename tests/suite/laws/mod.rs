@@ -42,7 +42,7 @@ macro_rules! laws {
             numbers { not_a_number_stays_in_its_row }
             properties { any_input, any_arguments }
             repeats { alone, on_a_busy_device, in_other_memory }
-            rows { alone_and_in_a_batch, in_another_order, in_chunks }
+            rows { alone_and_in_a_batch, in_another_order, in_chunks, after_others }
             slopes { of_the_input, of_the_parameters }
             threads { four_at_once, input_from_another_thread, from_hand_to_hand }
         }

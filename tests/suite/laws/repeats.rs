@@ -13,31 +13,43 @@ use std::{
     thread,
 };
 
-const TIMES: usize = 200;
-
-fn shape() -> [usize; 2] {
-    if device::is_fast() { [8192, 4096] } else { [512, 1024] }
+/// Shapes, and how often each is run. On a fast device of all ways to sum over rows: teams that share a
+/// cube, rows held, rows in tiles.
+fn shapes() -> &'static [([usize; 2], usize)] {
+    if device::is_fast() {
+        &[
+            ([4096, 256], 1000),
+            ([256, 4096], 1000),
+            ([64, 16_384], 1000),
+            ([16, 65_536], 1000),
+            ([8192, 4096], 50),
+        ]
+    } else {
+        &[([512, 1024], 100)]
+    }
 }
 
-/// Runs the same inputs `TIMES` times, half of them in f32 and half in a narrow type.
+/// Runs the same inputs many times, in f32 and in a narrow type.
 fn repeat<O: Op>(op: O, test: &str, in_other_memory: bool) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of(test), Report::default());
     let dtypes = dtypes::<O>(&device);
     let narrow = dtypes.iter().rev().find(|dtype| dtype.size() == 2);
     for dtype in [Some(&DType::F32), narrow].into_iter().flatten().copied() {
-        let data = Data::random::<O>(&shape(), 1, dtype, Some(DType::F32), &mut random);
-        let inputs = Inputs::new(&data, &device);
-        let first = inputs.run(op);
-        data.check(op, &first, &mut report, "the first time");
-        for i in 1..TIMES / 2 {
-            let outcome = if in_other_memory {
-                let _junk = junk(&device, &mut random);
-                inputs.copy().run(op)
-            } else {
-                inputs.run(op)
-            };
-            report.add(format!("{data}, run {i}"), outcome.same_bits::<O>(&first));
+        for (shape, times) in shapes() {
+            let data = Data::random::<O>(shape, 1, dtype, Some(DType::F32), &mut random);
+            let inputs = Inputs::new(&data, &device);
+            let first = inputs.run(op);
+            data.check(op, &first, &mut report, "the first time");
+            for i in 1..*times {
+                let outcome = if in_other_memory {
+                    let _junk = junk(&device, &mut random);
+                    inputs.copy().run(op)
+                } else {
+                    inputs.run(op)
+                };
+                report.add(format!("{data}, run {i}"), outcome.same_bits::<O>(&first));
+            }
         }
     }
     report.finish();

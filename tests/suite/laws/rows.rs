@@ -1,7 +1,7 @@
 //! A row's own results depend on that row alone, to the bit: y and dx.
 
 use crate::{
-    compare::{Report, Verdict},
+    compare::{Report, Verdict, same_bits},
     device,
     op::{Data, Op, Outcome, dtypes},
     random::Random,
@@ -27,12 +27,13 @@ impl<O: Op> Batch<'_, O> {
         let same = |name: &str, part: &TensorData, whole: &TensorData| {
             let (part, whole) = (exact(part), exact(whole));
             for (at, row) in order.iter().enumerate() {
-                let part = &part[at * columns..][..columns];
-                let whole = &whole[row * columns..][..columns];
-                let bits = |v: &[f64]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-                if bits(part) != bits(whole) {
+                let bits = |v: &[f64], row: usize| {
+                    v[row * columns..][..columns].iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+                };
+                if bits(&part, at) != bits(&whole, *row) {
                     return Err(format!(
-                        "{name}: row {row} of {ROWS} differs as row {at} of {}",
+                        "{name}: row {row} of {} differs as row {at} of {}",
+                        whole.len() / columns,
                         order.len()
                     ));
                 }
@@ -76,4 +77,32 @@ pub fn in_chunks<O: Op>(op: O) {
         let cut = 1 + random.below(ROWS - 1);
         vec![(0..cut).collect(), (cut..ROWS).collect()]
     });
+}
+
+/// Where a team takes row after row, as it does of more rows than a GPU has room for at once, the later
+/// ones are not worked on as the first one is; nor where the output takes the input's place.
+pub fn after_others<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("after_others"), Report::default());
+    let shapes = if device::is_fast() {
+        [[9000, 256], [300, 16_384], [300, 65_536], [300, 65_537]]
+    } else {
+        [[300, 256], [5, 16_384], [3, 65_536], [3, 65_537]]
+    };
+    let dtypes = dtypes::<O>(&device);
+    let narrow = dtypes.iter().rev().find(|dtype| dtype.size() == 2);
+    for dtype in [Some(&DType::F32), narrow].into_iter().flatten().copied() {
+        for shape in shapes {
+            let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
+            let whole = data.run(op, &device);
+            let rows: Vec<_> = (0..12).map(|_| random.below(shape[0])).collect();
+            let untracked = op.forward(data.x.tensor::<2>(&device), data.parameters::<1>(&device));
+            let in_place = same_bits("y in place", &whole.y, &untracked.into_data());
+            let batch = Batch { op, device: &device, data, whole };
+            let mut verdicts = batch.compare(&rows);
+            verdicts.push(in_place);
+            report.add(format!("{} {}", O::NAME, batch.data), verdicts);
+        }
+    }
+    report.finish();
 }
