@@ -34,7 +34,7 @@ pub(crate) fn column_sum(
     // SAFETY: the lengths are the sizes the buffers were made with; the kernel stays inside.
     unsafe {
         let buffer = |handle| BufferArg::from_raw_parts(handle, columns);
-        column_sum_kernel::launch_unchecked(
+        norm_parameter_gradient_kernel::launch_unchecked(
             client,
             cubes(vectors.div_ceil(plan.columns), count, client),
             CubeDim::new_2d(plan.columns as u32, plan.splits as u32),
@@ -55,7 +55,7 @@ pub(crate) fn column_sum(
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn column_sum_kernel<G: Float, B: Float, A: Float, V: Size>(
+fn norm_parameter_gradient_kernel<G: Float, B: Float, A: Float, V: Size>(
     partials: &[Vector<A, V>],
     first: &mut [Vector<G, V>],
     mut second: ComptimeOption<Box<[Vector<B, V>]>>,

@@ -50,6 +50,24 @@ fn is_required() -> bool {
     names.split(',').any(|required| required == name())
 }
 
+/// Another device than the one under test.
+pub struct Another {
+    pub device: Device,
+    /// Whether it is of the same kind.
+    pub alike: bool,
+}
+
+/// The second GPU; beside a CPU's device one of another backend. `None` after saying why there is none.
+pub fn another() -> Option<Another> {
+    let found = match name().as_str() {
+        #[cfg(feature = "cuda")]
+        "cuda" => opened(|| Device::cuda(1)).map(|device| Another { device, alike: true }),
+        "flex" => open_named("cpu").map(|device| Another { device, alike: false }),
+        _ => open_named("flex").map(|device| Another { device, alike: false }),
+    };
+    found.inspect_err(|reason| println!("skipped: there is no second device: {reason}")).ok()
+}
+
 /// Opens a device by its name and runs something on it.
 pub fn open_named(name: &str) -> Result<Device, String> {
     let built = |feature| format!("this build is without the feature `{feature}`");
@@ -61,14 +79,18 @@ pub fn open_named(name: &str) -> Result<Device, String> {
         _ => panic!("BURN_FUSED_DEVICE must be cpu, vulkan, flex or cuda, found {name:?}"),
     };
     let open = open.ok_or_else(|| built(name))?;
+    opened(open).map_err(|reason| format!("{name} {reason}"))
+}
+
+fn opened(open: fn() -> Device) -> Result<Device, String> {
     let attempt = catch_unwind(|| {
         let device = open();
         Tensor::<1>::ones([1], &device).try_into_data().map(|_| device)
     });
     match attempt {
         Ok(Ok(device)) => Ok(device),
-        Ok(Err(error)) => Err(format!("{name} does not run: {error}")),
-        Err(_) => Err(format!("{name} cannot be opened: its panic is above")),
+        Ok(Err(error)) => Err(format!("does not run: {error}")),
+        Err(_) => Err("cannot be opened: its panic is above".into()),
     }
 }
 

@@ -148,11 +148,7 @@ pub fn quantised<O: Checked>(op: impl Fn(f64) -> O) {
 
 pub fn another_device<O: Checked>(op: impl Fn(f64) -> O) {
     let Some(device) = device::open() else { return };
-    let other = if device::name() == "flex" { "cpu" } else { "flex" };
-    let other = match device::open_named(other) {
-        Ok(other) => other,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
+    let Some(device::Another { device: other, .. }) = device::another() else { return };
     for (argument, parameters) in each::<O, 1>(&Tensor::ones([4], &other)) {
         let (expected, found) = (format!("{device:?}"), format!("{other:?}"));
         let message =

@@ -25,6 +25,8 @@ mod panics;
 mod property;
 mod published;
 mod random;
+#[cfg(feature = "cubecl-backend")]
+mod replay;
 mod rms_norm;
 mod softmax;
 mod values;

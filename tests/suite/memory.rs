@@ -4,10 +4,10 @@ use crate::device;
 use std::fmt;
 
 /// Bytes of a stream's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Memory {
-    pub in_use: u64,
     pub reserved: u64,
+    pub in_use: u64,
 }
 
 impl fmt::Display for Memory {
@@ -21,7 +21,7 @@ impl fmt::Display for Memory {
 pub fn of_this_thread() -> Option<Memory> {
     use cubecl::MemoryScope;
     let usage = device::cube()?.client().memory_report(MemoryScope::CurrentStream).usage();
-    Some(Memory { in_use: usage.bytes_in_use, reserved: usage.bytes_reserved })
+    Some(Memory { reserved: usage.bytes_reserved, in_use: usage.bytes_in_use })
 }
 
 #[cfg(not(feature = "cubecl-backend"))]

@@ -59,6 +59,8 @@ impl Backward {
         let size = x_type.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Backward, columns, width, size, hardware);
+        let of = op(self.centered);
+        log::trace!("{of:?} backward: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
         let formula = Formula::new(self.centered, self.types);
         let wanted = Wanted { gamma: self.dgamma.is_some(), beta: self.dbeta.is_some() };
         let sums = usize::from(wanted.gamma) + usize::from(wanted.beta);
@@ -94,7 +96,7 @@ impl Backward {
                 // has use for, and has read; what others read of that they discard.
                 unsafe {
                     let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
-                    backward_kernel::launch_unchecked(
+                    norm_backward_kernel::launch_unchecked(
                         client,
                         cubes(groups.div_ceil(apart), 1, client),
                         blueprint.cube_dim(),
@@ -140,7 +142,7 @@ fn args(dx: Option<Output>, rows: usize, width: usize) -> (Option<BufferArg>, Ev
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn backward_kernel<F: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,

@@ -33,6 +33,7 @@ impl Forward {
         let size = self.types.x.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Forward, columns, width, size, hardware);
+        log::trace!("{:?}: {rows}×{columns}, {:?}, {blueprint:?}", op(self.centered), self.types);
         let formula = Formula::new(self.centered, self.types);
         let saved = formula.saved(rows);
         let address_type = address(self.y.len(rows).max(self.x.len).max(saved).max(2 * rows));
@@ -46,7 +47,7 @@ impl Forward {
         // of that they discard.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
-            forward_kernel::launch_unchecked(
+            norm_kernel::launch_unchecked(
                 client,
                 cubes(blueprint.cubes(rows, hardware), 1, client),
                 blueprint.cube_dim(),
@@ -74,7 +75,7 @@ impl Forward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn forward_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
+fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,

@@ -26,6 +26,7 @@ fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
     let Extent { outer, length, inner, width, hardware } = extent;
     let inner = inner / width;
     let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+    log::trace!("Softmax {pass:?}: {outer}×{length}×{inner} of {size} bytes, {blueprint:?}");
     Launch {
         inner,
         blueprint,
@@ -46,7 +47,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
     // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
     // read as the last ones. Where `y` is `x`, a unit writes what only it has use for, and has read.
     unsafe {
-        forward_kernel::launch_unchecked(
+        softmax_down_columns_kernel::launch_unchecked(
             client,
             count,
             dim,
@@ -81,7 +82,7 @@ pub(super) fn backward(call: Backward, client: &Client) {
     let (dx, dx_outer) = dx.rows.args(extent.outer, width);
     // SAFETY: as for the forward pass.
     unsafe {
-        backward_kernel::launch_unchecked(
+        softmax_down_columns_backward_kernel::launch_unchecked(
             client,
             count,
             dim,
@@ -145,7 +146,7 @@ fn load<F: Float, V: Size>(
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn forward_kernel<F: Float, A: Float, V: Size>(
+fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_outer: Rows,
@@ -268,7 +269,7 @@ fn sum<F: Float, A: Float, V: Size>(
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn backward_kernel<F: Float, A: Float, V: Size>(
+fn softmax_down_columns_backward_kernel<F: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     y: &[Vector<F, V>],
     dx: &mut [Vector<F, V>],

@@ -20,6 +20,7 @@ struct Launch {
 fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
     let Extent { outer, length, width, hardware, .. } = extent;
     let blueprint = Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware);
+    log::trace!("Softmax {pass:?}: {outer}×{length} of {size} bytes, {blueprint:?}");
     Launch {
         length: LengthLaunch::of(length, width),
         blueprint,
@@ -39,7 +40,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
     // Where `y` is `x`, a unit writes what only it has use for, and has read; what others read
     // of that they discard.
     unsafe {
-        forward::forward_kernel::launch_unchecked(
+        forward::softmax_kernel::launch_unchecked(
             client,
             count,
             dim,
@@ -69,7 +70,7 @@ pub(super) fn backward(call: Backward, client: &Client) {
     let (dx, dx_rows) = dx.rows.args(extent.outer, extent.width);
     // SAFETY: as for the forward pass.
     unsafe {
-        backward::backward_kernel::launch_unchecked(
+        backward::softmax_backward_kernel::launch_unchecked(
             client,
             count,
             dim,

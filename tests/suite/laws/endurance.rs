@@ -18,7 +18,7 @@ fn steps() -> usize {
     }
 }
 
-/// The same bits at each step, and no more memory in use or reserved at the end than soon after the start.
+/// The same bits at each step, and no more memory reserved or in use at the end than soon after the start.
 pub fn many_steps<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("many_steps"), Report::default());
@@ -26,20 +26,21 @@ pub fn many_steps<O: Op>(op: O) {
     let data = Data::random::<O>(&[16, 96], 1, types.0, types.1, &mut random);
     let first = data.run(op, &device);
     data.check(op, &first, &mut report, "the first step");
-    let memory = memory::of_this_thread;
-    let (steps, settled) = (steps(), steps() / 10);
-    let mut before = memory();
-    for step in 1..=steps {
+    let steps = steps();
+    // The most in the second tenth and in the last one: from step to step it varies, as buffers are freed late.
+    let (mut before, mut after) = (None, None);
+    for step in 0..steps {
         report.add(format!("step {step}"), data.run(op, &device).same_bits::<O>(&first));
-        if step == settled {
-            before = memory();
+        match step * 10 / steps {
+            1 => before = before.max(memory::of_this_thread()),
+            9 => after = after.max(memory::of_this_thread()),
+            _ => {}
         }
     }
-    match (before, memory()) {
+    match (before, after) {
         (Some(before), Some(after)) => {
-            println!("{steps} steps: {after}, after {settled} {before}");
-            assert!(after.in_use <= before.in_use, "{after}, before {before}");
-            assert!(after.reserved <= before.reserved, "{after}, before {before}");
+            println!("{steps} steps: at the end {after}, at the start {before}");
+            assert!(after <= before, "at the end {after}, at the start {before}");
         }
         _ => println!("{} does not tell what memory is in use", device::name()),
     }

@@ -1,6 +1,7 @@
 //! What holds for every op. `laws!(op)` makes tests of it all in the module of an op.
 
 pub mod checkpointing;
+pub mod devices;
 pub mod endurance;
 pub mod execution;
 pub mod failures;
@@ -21,6 +22,7 @@ macro_rules! laws {
     ($op:expr) => {
         crate::laws::laws! { $op =>
             checkpointing { same_bits_when_recomputed }
+            devices { moved_to_another }
             endurance { many_steps }
             execution { path_and_accumulator, every_type_runs_or_is_refused }
             failures { more_than_the_device_has }

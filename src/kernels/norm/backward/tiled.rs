@@ -29,7 +29,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
         if let Some(means) = &means {
             let (dy, dy_rows) = dy.clone().args(width);
             let (x, x_rows) = x.clone().args(width);
-            means_kernel::launch_unchecked(
+            norm_backward_means_kernel::launch_unchecked(
                 client,
                 cubes(rows, 1, client),
                 CubeDim::new_1d(blueprint.lanes as u32),
@@ -55,7 +55,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
         let (x, x_rows) = x.args(width);
         let (dx, dx_rows) = args(dx, rows, width);
         let tiles = extent.columns.div_ceil(width * tile.lanes);
-        tile_kernel::launch_unchecked(
+        norm_backward_tile_kernel::launch_unchecked(
             client,
             cubes(tiles * groups, 1, client),
             CubeDim::new_1d(tile.lanes as u32),
@@ -86,7 +86,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
 
 /// Each row's means: `slope`, and after those of all rows `level`.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn means_kernel<F: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_means_kernel<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -130,7 +130,7 @@ fn means_kernel<F: Float, G: Float, A: Float, V: Size>(
 
 /// A group of rows in a tile of columns, a vector of which is each unit's.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn tile_kernel<F: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,

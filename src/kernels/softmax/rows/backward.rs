@@ -7,7 +7,7 @@ use crate::kernels::{
 use cubecl::{ir::ElemType, prelude::*};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-pub(super) fn backward_kernel<F: Float, A: Float, V: Size>(
+pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     y: &[Vector<F, V>],
     dx: &mut [Vector<F, V>],

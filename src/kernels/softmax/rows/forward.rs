@@ -8,7 +8,7 @@ use crate::kernels::{
 use cubecl::{ir::ElemType, prelude::*};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-pub(super) fn forward_kernel<F: Float, A: Float, V: Size>(
+pub(super) fn softmax_kernel<F: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_rows: Rows,

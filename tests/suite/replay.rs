@@ -1,0 +1,89 @@
+//! Calls that are captured in a graph of the device's and replayed: the bits of calls one by one.
+
+use crate::{device, random::Random, values::Values};
+use burn::{
+    backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor},
+    tensor::{DType, TensorData},
+};
+use burn_cubecl::CubeBackend;
+use burn_fused::ops::{Norm, NormOps, NormWanted, OptionalTensor, Softmax, SoftmaxOps};
+use cubecl::future::block_on;
+
+type Tensor = FloatTensor<CubeBackend>;
+
+const REPLAYS: usize = 100;
+
+fn read(tensor: &Tensor) -> TensorData {
+    assert!(tensor.shape().num_elements() > 0, "there is something to compare");
+    block_on(CubeBackend::float_into_data(tensor.clone())).expect("the device is well")
+}
+
+/// `call` gives its outputs.
+fn check(name: &str, call: impl Fn() -> Vec<Tensor>) {
+    let client = device::cube().expect("there is a device").client();
+    let expected: Vec<_> = call().iter().map(read).collect();
+    client.graph_prepare().expect("the device captures graphs");
+    drop(call());
+    client.start_capture().expect("the device captures graphs");
+    let outputs = call();
+    let graph = client.stop_capture().expect("the calls can be captured");
+    for replay in 0..REPLAYS {
+        // SAFETY: inputs and outputs of the captured calls are alive.
+        unsafe { graph.replay() }.expect("the graph replays");
+        for (output, expected) in outputs.iter().zip(&expected) {
+            let found = read(output);
+            assert!(found.as_bytes() == expected.as_bytes(), "{name}: replay {replay} differs");
+        }
+    }
+}
+
+fn norm(norm: Norm, dtype: DType, shape: [usize; 2], tensor: &mut impl FnMut(&[usize]) -> Tensor) {
+    let (x, dy) = (tensor(&shape), tensor(&shape));
+    let mut parameter = || OptionalTensor::Some(tensor(&shape[1..]));
+    let (gamma, beta) = match norm {
+        Norm::Rms => (parameter(), OptionalTensor::None),
+        Norm::Layer => (parameter(), parameter()),
+    };
+    let wanted = NormWanted { x: true, gamma: true, beta: (norm == Norm::Layer).then_some(dtype) };
+    check(&format!("{norm:?} {dtype:?} {shape:?}"), || {
+        let (x, dy) = (x.clone(), dy.clone());
+        let out = CubeBackend::norm_forward(x.clone(), gamma.clone(), beta.clone(), norm, 1, 1e-5);
+        let statistics = out.statistics;
+        let gradients =
+            CubeBackend::norm_backward(x, gamma.clone(), statistics, dy, norm, 1, wanted);
+        let optional =
+            [gradients.x, gradients.gamma, gradients.beta].map(OptionalTensor::into_option);
+        [Some(out.y)].into_iter().chain(optional).flatten().collect()
+    });
+}
+
+fn softmax(form: Softmax, dtype: DType, shape: [usize; 2], x: Tensor, dy: Tensor) {
+    check(&format!("{form:?} {dtype:?} {shape:?}"), || {
+        let y = CubeBackend::softmax_forward(x.clone(), 1, form);
+        let dx = CubeBackend::softmax_backward(y.clone(), dy.clone(), 1, form);
+        vec![y, dx]
+    });
+}
+
+#[test]
+fn same_bits() {
+    let Some(_) = device::open() else { return };
+    if device::name() != "cuda" {
+        return println!("skipped: {} captures no graphs", device::name());
+    }
+    let cube = device::cube().expect("CUDA is one of CubeCL's");
+    let mut random = Random::of("replay");
+    for dtype in [DType::F32, DType::BF16] {
+        for shape in [[4096, 256], [1024, 4096], [64, 16_384], [16, 65_536], [300, 4095]] {
+            let mut tensor = |shape: &[usize]| {
+                let values = Values::normal(shape, dtype, &mut random);
+                CubeBackend::float_from_data(values.data(), &cube)
+            };
+            norm(Norm::Rms, dtype, shape, &mut tensor);
+            norm(Norm::Layer, dtype, shape, &mut tensor);
+            for form in [Softmax::Plain, Softmax::Log] {
+                softmax(form, dtype, shape, tensor(&shape), tensor(&shape));
+            }
+        }
+    }
+}
