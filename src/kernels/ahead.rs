@@ -11,17 +11,22 @@ use cubecl::prelude::*;
 #[derive(CubeType)]
 pub(crate) struct Coming<T: Float, V: Size> {
     vectors: Array<Vector<T, V>>,
+    /// Rows from one of the team's to its next.
+    stride: usize,
+    /// All rows.
+    count: usize,
     #[cube(comptime)]
     blueprint: Blueprint,
 }
 
 #[cube]
 impl<T: Float, V: Size> Coming<T, V> {
-    /// Loads the first row. Past the last of `count` rows, that one.
+    /// Loads the first row of a team that takes every `stride`-th of `count`. Past the last row, that one.
     pub fn new(
         source: &[Vector<T, V>],
         rows: &Rows,
         first: usize,
+        stride: usize,
         count: usize,
         length: &Length,
         #[comptime] blueprint: Blueprint,
@@ -29,18 +34,16 @@ impl<T: Float, V: Size> Coming<T, V> {
         let mut vectors = Array::<Vector<T, V>>::new(blueprint.held);
         let row = rows.row(usize::min(first, count - 1));
         load_any(source, &row, lane(blueprint), length, &mut vectors, 0usize, blueprint);
-        Coming::<T, V> { vectors, blueprint }
+        Coming::<T, V> { vectors, stride, count, blueprint }
     }
 
-    /// `row`, zero past its end, for a team that takes every `stride`-th. The next one is loaded before
+    /// `row`, the team's next, zero past its end. The one that follows is loaded before
     /// this one's barriers, so that reading goes on while units wait.
     pub fn take(
         &mut self,
         source: &[Vector<T, V>],
         rows: &Rows,
         row: usize,
-        stride: usize,
-        count: usize,
         length: &Length,
         into: &mut Array<Vector<T, V>>,
     ) {
@@ -52,8 +55,8 @@ impl<T: Float, V: Size> Coming<T, V> {
         }
         mask(into, lane, length, blueprint);
         // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
-        if row + stride < count {
-            let next = rows.row(row + stride);
+        if row + self.stride < self.count {
+            let next = rows.row(row + self.stride);
             load_any(source, &next, lane, length, &mut self.vectors, 0usize, blueprint);
         }
     }

@@ -100,13 +100,13 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let row = team_position(blueprint);
     if comptime!(blueprint.ahead > 0) {
-        let mut coming = Coming::<F, V>::new(x, &x_rows, row, rows, &length, blueprint);
         let stride = CUBE_COUNT * blueprint.teams;
+        let mut coming = Coming::<F, V>::new(x, &x_rows, row, stride, rows, &length, blueprint);
         // The same for all teams of a cube, as barriers ask for.
         let mut first = CUBE_POS * blueprint.teams;
         while first < rows {
             let row = first + team_in_cube(blueprint);
-            coming.take(x, &x_rows, row, stride, rows, &length, &mut held);
+            coming.take(x, &x_rows, row, &length, &mut held);
             forward_row::<F, G, B, A, V>(
                 x,
                 gamma,

@@ -42,6 +42,36 @@ pub fn outputs_are_written_whole<O: Op>(op: O) {
     report.finish();
 }
 
+/// Live buffers on both sides of memory that outputs may get: what is written past an output is seen there.
+pub fn neighbours_are_left_alone<O: Op>(op: O) {
+    const MARK: f32 = 1234.5;
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("neighbours_are_left_alone");
+    for dtype in dtypes::<O>(&device) {
+        for shape in [[3, 33], [67, 129], [1025, 64], [5, 4095], [3, 40_001]] {
+            let [rows, columns] = shape;
+            let data = Data::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
+            let (x, dy) = (data.x.tensor::<2>(&device), data.dy.tensor(&device));
+            let parameters = data.parameters::<1>(&device);
+            let sizes = [rows * columns * dtype.size(), rows * 4, columns * dtype.size()];
+            let guards: Vec<_> = sizes
+                .into_iter()
+                .flat_map(|bytes| [bytes.div_ceil(4); 16])
+                .map(|len| Tensor::<1>::full([len], MARK, (&device, DType::F32)))
+                .collect();
+            device.sync().unwrap();
+            // Every second one goes, and leaves a gap.
+            let guards: Vec<_> = guards.into_iter().step_by(2).collect();
+            differentiate(op, x, parameters, dy);
+            for guard in guards {
+                let found = guard.into_data();
+                let intact = found.as_slice::<f32>().unwrap().iter().all(|value| *value == MARK);
+                assert!(intact, "{} {data}: a neighbour was written to", O::NAME);
+            }
+        }
+    }
+}
+
 /// Tracked or not: the same output, and what is kept stays as it was.
 pub fn inputs_are_left_alone<O: Op>(op: O) {
     let Some(device) = device::open() else { return };

@@ -40,7 +40,7 @@ macro_rules! laws {
                 a_million_rows,
             }
             layouts { inputs_and_gradients, parameters, gradients_of_other_ops }
-            memory { outputs_are_written_whole, inputs_are_left_alone, what_is_kept }
+            memory { outputs_are_written_whole, inputs_are_left_alone, neighbours_are_left_alone, what_is_kept }
             numbers { not_a_number_stays_in_its_row }
             properties { any_input, any_arguments }
             repeats { alone, on_a_busy_device, in_other_memory }

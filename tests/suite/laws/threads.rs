@@ -91,7 +91,7 @@ pub fn from_hand_to_hand<O: Op>(op: O) {
         for _ in 0..hands {
             let (next, received) = channel();
             let from = std::mem::replace(&mut last, received);
-            scope.spawn(move || from.iter().try_for_each(|x| next.send(step(x))));
+            scope.spawn(move || from.iter().all(|x| next.send(step(x)).is_ok()));
         }
         let leaves: Vec<_> = data.iter().map(leaf).collect();
         leaves.iter().for_each(|x| first.send(x.clone()).expect("the threads are there"));

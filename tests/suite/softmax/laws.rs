@@ -25,7 +25,7 @@ macro_rules! columns {
                 in_place {
                     needed_by_the_graph, gradients, one_buffer_for_all, buffers_are_reused,
                 }
-                memory { outputs_are_written_whole, inputs_are_left_alone, what_is_kept }
+                memory { outputs_are_written_whole, inputs_are_left_alone, neighbours_are_left_alone, what_is_kept }
                 repeats { alone, on_a_busy_device, in_other_memory }
                 threads { four_at_once, input_from_another_thread, from_hand_to_hand }
             }

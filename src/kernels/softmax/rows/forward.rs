@@ -30,13 +30,13 @@ pub(super) fn softmax_kernel<F: Float, A: Float, V: Size>(
         let row = team_position(blueprint);
         let mut held = Array::<Vector<F, V>>::new(blueprint.held);
         if comptime!(blueprint.ahead > 0) {
-            let mut coming = Coming::<F, V>::new(x, &x_rows, row, rows, &length, blueprint);
             let stride = CUBE_COUNT * blueprint.teams;
+            let mut coming = Coming::<F, V>::new(x, &x_rows, row, stride, rows, &length, blueprint);
             // The same for all teams of a cube, as barriers ask for.
             let mut first = CUBE_POS * blueprint.teams;
             while first < rows {
                 let row = first + team_in_cube(blueprint);
-                coming.take(x, &x_rows, row, stride, rows, &length, &mut held);
+                coming.take(x, &x_rows, row, &length, &mut held);
                 let to = y_rows.row(usize::min(row, rows - 1));
                 held_row::<F, A, V>(
                     &mut held,
