@@ -22,17 +22,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Rows held and in chunks, whole vectors and parts of one, sums over few rows and many.
-const SHAPES: [[usize; 2]; 8] = [
+/// Whole vectors and parts of one, sums over few rows and many; then rows that GPUs hold and that they have
+/// other kernels for.
+const SHAPES: [[usize; 2]; 9] = [
     [64, 1024],
-    [300, 768],
-    [33, 4096],
     [5, 4095],
+    [3000, 64],
+    [33, 4096],
+    [300, 768],
     [7, 257],
     [3, 40_001],
-    [3000, 64],
+    [40, 16_384],
     [2, 131_072],
 ];
+/// As many of them as a slow device is asked for.
+const FEW: usize = 3;
 
 /// Uniform values: rounded by no function that a platform has its own version of.
 fn data<O: Op>(shape: [usize; 2], dtype: DType) -> Data {
@@ -55,7 +59,8 @@ fn lines<O: Op>(op: O, form: &str, device: &Device, lines: &mut BTreeMap<String,
         if !dtypes::<O>(device).contains(&dtype) {
             continue;
         }
-        for shape in SHAPES {
+        let shapes = if device::is_fast() { &SHAPES[..] } else { &SHAPES[..FEW] };
+        for &shape in shapes {
             let outcome = data::<O>(shape, dtype).run(op, device);
             let outputs = [Some(&outcome.y), outcome.dx.as_ref()];
             let outputs = outputs.into_iter().chain(outcome.parameters.iter().map(Option::as_ref));

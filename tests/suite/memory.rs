@@ -1,6 +1,5 @@
 //! What memory a device has handed out.
 
-use crate::device;
 use std::fmt;
 
 /// Bytes of a stream's memory.
@@ -20,7 +19,7 @@ impl fmt::Display for Memory {
 #[cfg(feature = "cubecl-backend")]
 pub fn of_this_thread() -> Option<Memory> {
     use cubecl::MemoryScope;
-    let usage = device::cube()?.client().memory_report(MemoryScope::CurrentStream).usage();
+    let usage = crate::device::cube()?.client().memory_report(MemoryScope::CurrentStream).usage();
     Some(Memory { reserved: usage.bytes_reserved, in_use: usage.bytes_in_use })
 }
 

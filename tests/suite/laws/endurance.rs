@@ -14,7 +14,7 @@ fn steps() -> usize {
     match env::var("BURN_FUSED_STEPS") {
         Ok(steps) => steps.parse().expect("BURN_FUSED_STEPS must be an unsigned integer"),
         Err(_) if device::is_fast() => 10_000,
-        Err(_) => 300,
+        Err(_) => 100,
     }
 }
 

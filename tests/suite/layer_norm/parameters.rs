@@ -59,7 +59,8 @@ impl Choices {
     }
 }
 
-/// Neither, either and both parameters, each in each type.
+/// Neither, either and both parameters, each in each type: on a slow device, which compiles some ten kernels
+/// for each, a random third of them.
 #[test]
 fn each_in_its_own_type() {
     let Some(mut choices) = Choices::open("each_in_its_own_type") else { return };
@@ -68,8 +69,10 @@ fn each_in_its_own_type() {
     for &dtype in &dtypes {
         for &gamma in &or_none {
             for &beta in &or_none {
-                let data = choices.data(&[5, 67], 1, [Some(dtype), gamma, beta]);
-                choices.check(&data);
+                if device::is_fast() || choices.random.below(3) == 0 {
+                    let data = choices.data(&[5, 67], 1, [Some(dtype), gamma, beta]);
+                    choices.check(&data);
+                }
             }
         }
     }
