@@ -1,6 +1,7 @@
 //! The device under test: `BURN_FUSED_DEVICE` names it (cpu, vulkan, flex, cuda; cpu if unset). Where
 //! it does not open, tests are skipped, or fail if `BURN_FUSED_REQUIRED` has it, a list with commas.
 
+use crate::logged;
 #[cfg(feature = "wgpu")]
 use burn::backend::{WgpuDevice, wgpu::WgpuBackend};
 use burn::tensor::{DType, Device, Tensor};
@@ -32,6 +33,7 @@ pub fn open() -> Option<Device> {
     static OPENED: OnceLock<Result<Device, String>> = OnceLock::new();
     #[expect(clippy::explicit_write, reason = "a passing test keeps what macros print")]
     let opened = OPENED.get_or_init(|| {
+        logged::listen();
         let opened = open_named(&name());
         if let Err(reason) = &opened {
             writeln!(io::stderr(), "all tests are skipped: {reason}").unwrap();

@@ -16,6 +16,7 @@ mod hashes;
 mod laws;
 mod layer_norm;
 mod layout;
+mod logged;
 mod memory;
 mod nn;
 mod numbers;

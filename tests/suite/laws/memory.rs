@@ -120,17 +120,25 @@ pub fn what_is_kept<O: Op>(op: O) {
     };
     // What a first call needs for good.
     drop(op.forward(x.clone(), parameters.clone()).into_data());
-    let before = settled();
-    let y = op.forward(x.clone(), parameters.clone());
-    let kept = settled() - before;
     let [rows, columns] = shape.map(|size| size as u64);
     let (output, statistics) = (4 * rows * columns, 4 * 3 * rows);
-    let most = output + statistics + ROUNDING;
-    assert!((output..=most).contains(&kept), "{kept} bytes for an output of {output}");
-    // The graph lets go of it once it was walked.
-    drop(deliver(y, data.dy.tensor(&device)).backward());
-    let stays = settled();
-    assert!(stays <= before + ROUNDING, "{} bytes stay", stays - before);
+    let measure = || {
+        let before = settled();
+        let y = op.forward(x.clone(), parameters.clone());
+        let kept = settled().saturating_sub(before);
+        // The graph lets go of it once it was walked.
+        drop(deliver(y, data.dy.tensor(&device)).backward());
+        (kept, settled().saturating_sub(before))
+    };
+    // More than once, as now and then another test's thread has the same stream.
+    let found = [(); 3].map(|()| measure());
+    let fits = |(kept, stays): &(u64, u64)| {
+        (output..=output + statistics + ROUNDING).contains(kept) && *stays <= ROUNDING
+    };
+    assert!(
+        found.iter().any(fits),
+        "{found:?} bytes between and after the passes, for an output of {output}"
+    );
 }
 
 /// What sizes of buffers may be rounded up by, all together.
