@@ -59,11 +59,13 @@ pub struct Another {
     pub alike: bool,
 }
 
-/// The second GPU; beside a CPU's device one of another backend. `None` after saying why there is none.
+/// The second GPU; where there is none, a device of another backend. `None` after saying why there is none.
 pub fn another() -> Option<Another> {
     let found = match name().as_str() {
         #[cfg(feature = "cuda")]
-        "cuda" => opened(|| Device::cuda(1)).map(|device| Another { device, alike: true }),
+        "cuda" => opened(|| Device::cuda(1))
+            .map(|device| Another { device, alike: true })
+            .or_else(|_| open_named("flex").map(|device| Another { device, alike: false })),
         "flex" => open_named("cpu").map(|device| Another { device, alike: false }),
         _ => open_named("flex").map(|device| Another { device, alike: false }),
     };

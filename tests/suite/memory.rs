@@ -1,18 +1,10 @@
 //! What memory a device has handed out.
 
-use std::fmt;
-
 /// Bytes of a stream's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 pub struct Memory {
     pub reserved: u64,
     pub in_use: u64,
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes in use of {} reserved", self.in_use, self.reserved)
-    }
 }
 
 /// That of this thread's stream, other tests having theirs; `None` where the device does not tell.

@@ -2,7 +2,8 @@
 
 use crate::{
     compare::Report,
-    device, memory,
+    device,
+    memory::{self, Memory},
     op::{Data, Op},
     random::Random,
 };
@@ -27,6 +28,7 @@ pub fn many_steps<O: Op>(op: O) {
     let first = data.run(op, &device);
     data.check(op, &first, &mut report, "the first step");
     let steps = steps();
+    assert!(steps >= 10, "there are tenths to compare");
     // The most in the second tenth, the least in the last one: from step to step it varies, as buffers are
     // freed late, and now and then another test's thread has the same stream.
     let (mut before, mut after) = (vec![], vec![]);
@@ -38,12 +40,15 @@ pub fn many_steps<O: Op>(op: O) {
             _ => {}
         }
     }
-    match (before.into_iter().max(), after.into_iter().min()) {
-        (Some(before), Some(after)) => {
-            println!("{steps} steps: at the end {after}, at the start {before}");
-            assert!(after <= before, "at the end {after}, at the start {before}");
+    let in_use = |memory: &Memory| memory.in_use;
+    let reserved = |memory: &Memory| memory.reserved;
+    for (what, bytes) in [("in use", in_use as fn(&Memory) -> u64), ("reserved", reserved)] {
+        match (before.iter().map(bytes).max(), after.iter().map(bytes).min()) {
+            (Some(before), Some(after)) => {
+                assert!(after <= before, "{after} bytes {what} at the end, {before} at the start");
+            }
+            _ => println!("{} does not tell what memory is {what}", device::name()),
         }
-        _ => println!("{} does not tell what memory is in use", device::name()),
     }
     report.finish();
 }
