@@ -2,7 +2,7 @@
 
 use super::{
     plan::Blueprint,
-    row::{Length, Rows, load_any, mask},
+    row::{Length, Rows, fill_past_end, load_any},
     team::lane,
 };
 use cubecl::prelude::*;
@@ -53,7 +53,7 @@ impl<T: Float, V: Size> Coming<T, V> {
         for i in 0..blueprint.held {
             into[i] = self.vectors[i];
         }
-        mask(into, lane, length, blueprint);
+        fill_past_end(into, T::new(0.0), lane, length, blueprint);
         // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
         if row + self.stride < self.count {
             let next = rows.row(row + self.stride);

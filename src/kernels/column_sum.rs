@@ -4,7 +4,8 @@ use super::{
     norm::Extent,
     plan::{ColumnPlan, Ends, address, cubes},
     row::{Length, LengthLaunch, Row, store},
-    team::{Fold, RunningSum, fold_columns},
+    sums::RunningSum,
+    team::{Fold, fold_columns},
 };
 use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 

@@ -7,6 +7,7 @@ pub(crate) mod norm;
 mod plan;
 mod row;
 pub(crate) mod softmax;
+mod sums;
 mod team;
 
 pub(crate) use matrix::{Matrix, Output, Target};

@@ -5,11 +5,13 @@
 //! processors there are.
 
 mod columns;
+mod lengths;
 mod limits;
 mod rows;
 
 pub(crate) use columns::{ColumnBlueprint, ColumnPlan, column_width, groups};
-pub(crate) use rows::{Blueprint, Ends, Tile, vector_width_for_lengths};
+pub(crate) use lengths::vector_width_for_lengths;
+pub(crate) use rows::{Blueprint, Ends, Tile};
 
 use cubecl::{CubeCount, client::Client, features::Plane, prelude::AddressType};
 

@@ -224,13 +224,14 @@ pub(crate) fn load<T: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) {
     load_any(source, row, start, length, into, 0usize, blueprint);
-    mask(into, start, length, blueprint);
+    fill_past_end(into, T::new(0.0), start, length, blueprint);
 }
 
-/// Makes zero what of a unit's vectors is past the row's end.
+/// Makes `value` what of a unit's vectors is past the row's end.
 #[cube]
-pub(crate) fn mask<T: Float, V: Size>(
+pub(crate) fn fill_past_end<T: Float, V: Size>(
     held: &mut Array<Vector<T, V>>,
+    value: T,
     start: usize,
     length: &Length,
     #[comptime] blueprint: Blueprint,
@@ -239,7 +240,7 @@ pub(crate) fn mask<T: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        held[i] = inside_or(held[i], T::new(0.0), column, length, ends);
+        held[i] = inside_or(held[i], value, column, length, ends);
     }
 }
 

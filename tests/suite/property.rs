@@ -19,8 +19,8 @@ fn cases(few: u32) -> u32 {
 }
 
 /// Tries whether what `holds` says is so for whatever `strategy` gives, in `few` cases or as many as the
-/// environment asks for. Panics with the smallest case
-/// found for which it is not, and with how to repeat that.
+/// environment asks for. Panics with the smallest case found for which it is not, and with how to repeat
+/// that.
 #[track_caller]
 pub fn check<S: Strategy>(few: u32, strategy: &S, holds: impl Fn(S::Value) -> Result<(), String>) {
     let name = thread::current().name().expect("tests run in threads named after them").to_owned();

@@ -11,7 +11,8 @@ use crate::kernels::{
     matrix::{Matrix, Output},
     plan::{Blueprint, Pass, address, cubes, groups},
     row::{EvenRows, EvenRowsLaunch, Length, Rows},
-    team::{Count, Team, elements_sum, team_position},
+    sums::{Count, elements_sum},
+    team::{Team, team_position},
 };
 use chunked::backward_chunked;
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};

@@ -176,6 +176,20 @@ mod tests {
         });
     }
 
+    /// Cores take more or fewer columns side by side, each by itself.
+    #[test]
+    fn the_number_of_cores_changes_no_order() {
+        each(|pass, length, inner, width, size, _| {
+            for max_units in [1, 2, 16, 64, 128] {
+                let hardware = Hardware { max_units, ..CPU };
+                let blueprint = ColumnBlueprint::new(pass, length, inner, width, size, hardware);
+                let ColumnBlueprint { splits, held, chunked, .. } = blueprint;
+                assert_eq!((splits, held, chunked), (1, 4, true));
+                assert_eq!(ColumnPlan::new(hardware).splits, 1);
+            }
+        });
+    }
+
     #[test]
     fn partials_take_a_sixteenth_of_the_input_at_most() {
         for rows in (1..3000).chain([4096, 32_768, 65_536, 1_000_000]) {

@@ -3,7 +3,6 @@
 use super::{
     Hardware, Op, Pass,
     limits::{Case, Limits, kept, spares, teams},
-    vector_width,
 };
 use cubecl::CubeDim;
 
@@ -60,38 +59,6 @@ impl Tile {
         let ends = Ends { exact: true, ..blueprint.ends };
         Self { lanes: blueprint.lanes.min(256), rows, ends }
     }
-}
-
-/// Rows of up to so many elements share kernels where lengths change.
-const LENGTHS: usize = 4096;
-
-/// [`vector_width`] where lengths change: with planes, where there are kernels for many lengths, the
-/// widest vector or, where that can have no part of a row, single elements.
-pub(crate) fn vector_width_for_lengths(
-    columns: usize,
-    size: usize,
-    widths: impl Iterator<Item = usize> + Clone,
-    hardware: Hardware,
-) -> usize {
-    if hardware.plane == 1 || columns > LENGTHS {
-        return vector_width(columns, size, widths, hardware);
-    }
-    let widest = widths.max().unwrap_or(1);
-    if hardware.by_address || columns.is_multiple_of(widest) { widest } else { 1 }
-}
-
-/// Vectors of the longest row that shares its kernel with one of `vectors`.
-fn bucket(vectors: usize, width: usize, size: usize, ragged: bool, hardware: Hardware) -> usize {
-    // Elements one by one; else between powers of two what models are as wide as: 768, 1,536, 3,072.
-    let buckets: &[usize] = match (width, size, ragged) {
-        (1, ..) => &[32, 256, 1024, 2048],
-        (_, 0..=2, false) => &[32, 64, 96, 128, 192, 256, 384],
-        (_, 4, false) => &[32, 64, 128, 192, 256, 512],
-        _ => &[64, 128, 256, 512, 1024],
-    };
-    let most = LENGTHS.div_ceil(width);
-    let fits = |bucket: &usize| *bucket >= vectors && *bucket >= hardware.plane;
-    buckets.iter().copied().find(fits).unwrap_or(most).min(most)
 }
 
 impl Blueprint {
@@ -199,26 +166,6 @@ impl Blueprint {
         }
     }
 
-    /// The blueprint where lengths change from call to call, as those of softmax do in generation and
-    /// in bucketed batches: few kernels for all up to 4,096 (see [`vector_width_for_lengths`]).
-    pub(crate) fn for_lengths(
-        op: Op,
-        pass: Pass,
-        columns: usize,
-        width: usize,
-        size: usize,
-        hardware: Hardware,
-    ) -> Self {
-        if hardware.plane == 1 || columns > LENGTHS {
-            return Self::new(op, pass, columns, width, size, hardware);
-        }
-        let ragged = !columns.is_multiple_of(width);
-        let bucket = bucket(columns.div_ceil(width), width, size, ragged, hardware);
-        let ends = Ends { exact: false, ragged, tight: false };
-        let full = Self::new(op, pass, bucket * width, width, size, hardware);
-        Self { ends, ..full }
-    }
-
     /// Sums are trees in shared memory. Few kernels and small ones: where there are no planes there
     /// is a browser or a software rasterizer, which compiles an unrolled kernel for seconds.
     fn without_planes(
@@ -279,7 +226,6 @@ mod tests {
         super::tests::{AMD, BROWSER, CPU, H200, LLVMPIPE, SPIRV},
         *,
     };
-    use std::collections::BTreeSet;
 
     fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
         [Op::RmsNorm, Op::LayerNorm, Op::Softmax].into_iter().flat_map(|op| {
@@ -341,17 +287,25 @@ mod tests {
 
     /// The order of every sum is the same on devices of one architecture.
     #[test]
-    fn the_number_of_processors_changes_no_blueprint() {
-        for (vectors, width, hardware, _) in blueprints() {
-            for (op, pass) in [Pass::Forward, Pass::Backward]
-                .into_iter()
-                .flat_map(|pass| [Op::RmsNorm, Op::LayerNorm, Op::Softmax].map(|op| (op, pass)))
-            {
-                let of = |processors| {
-                    let hardware = Hardware { processors, ..hardware };
-                    Blueprint::new(op, pass, vectors * width, width, 4, hardware)
-                };
-                assert_eq!(of(0), of(hardware.processors + 1));
+    fn the_number_of_processors_changes_no_order() {
+        let works = [Op::RmsNorm, Op::LayerNorm, Op::Softmax]
+            .into_iter()
+            .flat_map(|op| [Pass::Forward, Pass::Backward].map(|pass| (op, pass)));
+        for (op, pass) in works {
+            for columns in (1..300).chain([768, 1023, 4096, 5120, 8193, 16_384, 65_536]) {
+                for (width, size) in [(8, 2), (4, 4), (2, 8), (1, 4)] {
+                    let of = |hardware| Blueprint::new(op, pass, columns, width, size, hardware);
+                    for processors in [0, 1, 56, 1000] {
+                        let another = Hardware { processors, ..H200 };
+                        assert_eq!(of(H200), of(another), "{op:?} {pass:?}");
+                    }
+                    // Cores have more or fewer rows side by side, each by itself.
+                    for max_units in [1, 16, 64, 128] {
+                        let another = of(Hardware { max_units, ..CPU });
+                        assert_eq!(of(CPU), Blueprint { teams: of(CPU).teams, ..another });
+                        assert_eq!(another.lanes, 1);
+                    }
+                }
             }
         }
     }
@@ -423,40 +377,5 @@ mod tests {
             |size| Blueprint::new(Op::RmsNorm, Pass::Forward, 65_536, 16 / size, size, H200).kept;
         assert_eq!(kept(2), 6144, "three quarters of each of two rows");
         assert_eq!(kept(4), 12_288, "of one row all that is not held");
-    }
-
-    /// A kernel is compiled for each width and blueprint, and again where it writes over its input.
-    #[test]
-    fn few_kernels_serve_all_lengths() {
-        let widths = |hardware: Hardware, size: usize| {
-            let bytes = if hardware.cpu { 64 } else { 16 };
-            (0..7).map(|power| 1 << power).filter(move |width| width * size <= bytes)
-        };
-        for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
-            for (pass, size) in [Pass::Forward, Pass::Backward]
-                .into_iter()
-                .flat_map(|pass| [2, 4, 8].map(|size| (pass, size)))
-            {
-                let kernels: BTreeSet<_> = (1..=LENGTHS)
-                    .map(|length| {
-                        let widths = widths(hardware, size);
-                        let width = vector_width_for_lengths(length, size, widths, hardware);
-                        let vectors = length.div_ceil(width);
-                        let blueprint = Blueprint::for_lengths(
-                            Op::Softmax,
-                            pass,
-                            length,
-                            width,
-                            size,
-                            hardware,
-                        );
-                        assert!(blueprint.chunked || blueprint.lanes * blueprint.held >= vectors);
-                        format!("{width} {blueprint:?}")
-                    })
-                    .collect();
-                let count = 2 * kernels.len();
-                assert!(count <= 24, "{pass:?} of {size} bytes, {hardware:?}: {count} kernels");
-            }
-        }
     }
 }

@@ -10,7 +10,8 @@ use super::{
 use crate::kernels::{
     plan::{ColumnBlueprint, Pass, address, cubes},
     row::{EvenRows, Rows},
-    team::{Fold, RunningSum, fold_columns},
+    sums::RunningSum,
+    team::{Fold, fold_columns},
 };
 use cubecl::{CubeCount, CubeDim, client::Client, ir::ElemType, prelude::*};
 

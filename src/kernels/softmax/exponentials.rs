@@ -1,7 +1,7 @@
 //! The sum of exponentials, and what the gradients are made of.
 
 use super::Types;
-use crate::kernels::team::{RunningSum, two_sums};
+use crate::kernels::sums::{RunningSum, two_sums};
 use cubecl::prelude::*;
 
 /// How far a value may be above the base of a sum of exponentials before the base is raised.

@@ -89,7 +89,7 @@ struct Arguments {
 impl Arguments {
     /// Whether the documentation allows them.
     fn fit<O: Op>(&self) -> bool {
-        if O::AXES == 1 && O::PARAMETERS.is_empty() {
+        if O::PARAMETERS.is_empty() {
             return true;
         }
         let (rank, axes) = (self.shape.len(), self.row.len());

@@ -57,7 +57,7 @@ pub fn input_from_another_thread<O: Op>(op: O) {
     report.finish();
 }
 
-/// The same tensor, after work that takes the device longer than the host to ask for.
+/// The same tensor, after work that is asked for sooner than done.
 fn slowly(tensor: Tensor<2>) -> Tensor<2> {
     // Minus twice, which is every float itself.
     (0..50).fold(tensor, |tensor, _| tensor.neg().neg())
@@ -99,7 +99,7 @@ pub fn from_hand_to_hand<O: Op>(op: O) {
         let ends = leaves.into_iter().zip(last).zip(&data);
         ends.map(|((x, y), data)| finish(x, y, data)).collect()
     });
-    assert_eq!(handed.len(), items, "a thread panicked");
+    assert_eq!(handed.len(), items, "some were lost on the way");
     for (i, (alone, handed)) in alone.iter().zip(&handed).enumerate() {
         report.add(format!("{} {i}", O::NAME), handed.same_bits::<O>(alone));
     }

@@ -3,7 +3,8 @@ use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, inside_or, load, read, store},
-    team::{Count, RunningSum, Team, lane},
+    sums::{Count, RunningSum},
+    team::{Team, lane},
 };
 use cubecl::prelude::*;
 

@@ -3,7 +3,8 @@ use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, inside_or, is_inside, load, load_any, store},
-    team::{Count, Team, lane, team_in_cube},
+    sums::Count,
+    team::{Team, lane, team_in_cube},
 };
 use cubecl::prelude::*;
 

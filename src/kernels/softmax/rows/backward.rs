@@ -2,7 +2,8 @@ use super::super::exponentials::{Form, gradient, gradient_term};
 use crate::kernels::{
     plan::Blueprint,
     row::{EvenRows, Kept, Length, Row, Rows, chunks, inside_or, load_any, store},
-    team::{RunningSum, Team, elements_sum, lane, team_position},
+    sums::{RunningSum, elements_sum},
+    team::{Team, lane, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
 

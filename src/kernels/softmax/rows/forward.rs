@@ -2,8 +2,9 @@ use super::super::exponentials::{Exponentials, Form, exp, exponential, output, s
 use crate::kernels::{
     ahead::Coming,
     plan::{Blueprint, Ends},
-    row::{EvenRows, Kept, Length, Row, Rows, chunks, inside_or, load_any, mask, store},
-    team::{Team, elements_max, elements_sum, lane, team_in_cube, team_position},
+    row::{EvenRows, Kept, Length, Row, Rows, chunks, fill_past_end, inside_or, load_any, store},
+    sums::{elements_max, elements_sum},
+    team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
 
@@ -73,12 +74,7 @@ fn pad<F: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) {
     if comptime!(blueprint.ends.ragged) {
-        #[unroll]
-        for i in 0..blueprint.held {
-            let ends = comptime!(blueprint.ends_of(i));
-            let column = start + i * blueprint.lanes;
-            held[i] = inside_or(held[i], F::new(f32::NEG_INFINITY), column, length, ends);
-        }
+        fill_past_end(held, F::new(f32::NEG_INFINITY), start, length, blueprint);
     }
 }
 
@@ -234,7 +230,7 @@ fn streamed<F: Float, A: Float, V: Size>(
                 &mut held, y, &to, start, length, own, largest, scale, form, blueprint,
             );
             if more {
-                mask(&mut coming, start, length, blueprint);
+                fill_past_end(&mut coming, F::new(0.0), start, length, blueprint);
                 kept.keep(start, &mut coming);
                 add::<F, A, V>(&mut exponentials, &mut coming, start, length, blueprint);
             }
