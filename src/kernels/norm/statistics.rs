@@ -12,7 +12,7 @@ use super::Types;
 use crate::kernels::{
     plan::Blueprint,
     row::{Kept, Length, Row, inside_or},
-    sums::{Count, RunningSum, elements_sum},
+    sums::{Count, RunningSum, elements_sum, two_sum},
     team::{Team, lane},
 };
 use chunks::chunked;
@@ -244,6 +244,8 @@ fn two_pass<F: Float, A: Float, V: Size>(
     // Below zero by rounding; NaN is neither, and stays.
     let variance = columns.mean(squares) - rest * rest;
     let square = select(variance < A::new(0.0), A::new(0.0), variance);
+    // A row of one value is `near` then, exactly, and nothing is left for `rest` to be rounded with.
+    let (near, rest) = two_sum::<A>(near, rest);
     Moments::<A> { near, rest, square }
 }
 
