@@ -61,6 +61,18 @@ pub enum FusedError {
         /// The element type given.
         found: DType,
     },
+    /// An argument has another element type than the input.
+    #[error("{op}: `{argument}` must be {expected:?}, as the input is, found {found:?}")]
+    Mixed {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The input's element type.
+        expected: DType,
+        /// The element type given.
+        found: DType,
+    },
     /// The argument's device does not compute in its element type, or has no exponential in it.
     #[error("{op}: `{argument}` is {found:?}, in which {device} does not compute this")]
     Unsupported {

@@ -1,7 +1,9 @@
-use crate::ops::{Norm, NormOps, NormWanted, OptionalTensor};
+mod sum;
+
+use crate::ops::{AddNormOutput, Norm, NormOps, NormWanted, OptionalTensor};
 use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
-    tensor::DType,
+    tensor::{DType, Shape},
 };
 use burn_autodiff::{
     Autodiff, NodeId,
@@ -33,6 +35,20 @@ impl<B: NormOps, C: CheckpointStrategy> NormOps for Autodiff<B, C> {
             (Some(gamma), Some(beta)) => record::<B, C, 3>([x, gamma, beta], call),
         }
     }
+
+    fn add_norm(
+        x: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        gamma: OptionalTensor<Self>,
+        beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> AddNormOutput<Self> {
+        let (gamma, beta) = (gamma.into_option(), beta.into_option());
+        let call = Call { gamma: gamma.is_some(), norm, axes, epsilon };
+        sum::record(x, residual, gamma, beta, call)
+    }
 }
 
 /// What a call is, beside its inputs: x, gamma if it has one, beta if there is one more.
@@ -50,6 +66,11 @@ impl Call {
         let mut items = items.into_iter();
         let x = items.next().expect("the input comes first");
         (x, if self.gamma { items.next() } else { None }, items.next())
+    }
+
+    /// The shape of a row of an input of `shape`.
+    fn row(self, shape: &Shape) -> Shape {
+        Shape::from(shape[shape.num_dims() - self.axes..].to_vec())
     }
 
     fn forward<B: NormOps>(self, inputs: Vec<FloatTensor<B>>) -> FloatTensor<B> {
@@ -128,7 +149,16 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Step {
             beta: beta_parent.as_ref().and(beta_dtype),
         };
         let Call { norm, axes, .. } = call;
-        let gradients = B::norm_backward(x, gamma.into(), statistics, grad, norm, axes, wanted);
+        let gradients = B::norm_backward(
+            x,
+            gamma.into(),
+            statistics,
+            grad,
+            OptionalTensor::None,
+            norm,
+            axes,
+            wanted,
+        );
 
         for (parent, gradient) in [
             (x_parent, gradients.x),

@@ -57,8 +57,8 @@ impl Output {
 pub(crate) enum Target {
     /// One of its own.
     New(Handle),
-    /// That of the kernel's first argument, which nothing else uses.
-    First,
+    /// That of one of the kernel's arguments, which nothing else uses: its position among buffers.
+    Argument(usize),
 }
 
 impl Target {
@@ -66,7 +66,7 @@ impl Target {
         match self {
             // SAFETY: callers give the length that the buffer was made with.
             Self::New(handle) => unsafe { BufferArg::from_raw_parts(handle, len) },
-            Self::First => BufferArg::alias(0, len),
+            Self::Argument(position) => BufferArg::alias(position, len),
         }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod norm;
 mod plan;
 mod row;
 pub(crate) mod softmax;
+mod source;
 mod sums;
 mod team;
 

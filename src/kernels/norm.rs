@@ -8,8 +8,8 @@ mod backward;
 mod forward;
 mod statistics;
 
-pub(crate) use backward::Backward;
-pub(crate) use forward::Forward;
+pub(crate) use backward::{Backward, DY, ELSEWHERE};
+pub(crate) use forward::{Forward, RESIDUAL, Residual, X};
 
 use super::{
     plan::{Hardware, Op},

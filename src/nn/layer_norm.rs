@@ -1,4 +1,4 @@
-use crate::layer_norm;
+use crate::{add_layer_norm, layer_norm};
 use burn::{
     config::Config,
     module::{Content, DisplaySettings, Initializer, Module, ModuleDisplay, Param},
@@ -58,6 +58,26 @@ impl LayerNorm {
     #[track_caller]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         layer_norm(x, Some(self.gamma.val()), self.beta.as_ref().map(Param::val), self.epsilon)
+    }
+
+    /// Normalises the last dimension of `x + residual`, and gives that sum as well, by
+    /// [`add_layer_norm`](fn@crate::add_layer_norm): `(normalized, sum)`.
+    ///
+    /// # Shapes
+    ///
+    /// - inputs, outputs: `[..., any, d_model]`
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward), and if `residual` has another shape, type or device than `x`.
+    #[track_caller]
+    pub fn forward_add<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>) {
+        let beta = self.beta.as_ref().map(Param::val);
+        add_layer_norm(x, residual, Some(self.gamma.val()), beta, self.epsilon)
     }
 }
 

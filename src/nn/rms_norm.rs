@@ -1,4 +1,4 @@
-use crate::rms_norm;
+use crate::{add_rms_norm, rms_norm};
 use burn::{
     config::Config,
     module::{Content, DisplaySettings, Initializer, Module, ModuleDisplay, Param},
@@ -54,6 +54,25 @@ impl RmsNorm {
     #[track_caller]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         rms_norm(x, Some(self.gamma.val()), self.epsilon)
+    }
+
+    /// Normalises the last dimension of `x + residual`, and gives that sum as well, by
+    /// [`add_rms_norm`](fn@crate::add_rms_norm): `(normalized, sum)`.
+    ///
+    /// # Shapes
+    ///
+    /// - inputs, outputs: `[..., any, d_model]`
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward), and if `residual` has another shape, type or device than `x`.
+    #[track_caller]
+    pub fn forward_add<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>) {
+        add_rms_norm(x, residual, Some(self.gamma.val()), self.epsilon)
     }
 }
 

@@ -41,7 +41,7 @@ impl<'a, const D: usize> Check<'a, D> {
     }
 
     /// The last `axes` dimensions can be normalised: there are that many, and none is empty.
-    pub(crate) fn rows(&self, argument: &'static str, axes: usize) -> Result<(), FusedError> {
+    fn rows(&self, argument: &'static str, axes: usize) -> Result<(), FusedError> {
         if axes == 0 || axes > D {
             return Err(FusedError::Rank { op: self.op, argument, max: D, found: axes });
         }
@@ -56,14 +56,53 @@ impl<'a, const D: usize> Check<'a, D> {
         Ok(())
     }
 
+    /// Those of `parameters` that there are fit the rows of the input's last `K` dimensions.
+    pub(crate) fn parameters<const K: usize, const N: usize>(
+        &self,
+        parameters: [(&'static str, Option<&Tensor<K>>); N],
+    ) -> Result<(), FusedError> {
+        let given = || parameters.iter().filter_map(|(name, p)| Some((*name, (*p)?)));
+        self.rows(given().next().map_or("gamma", |(name, _)| name), K)?;
+        given().try_for_each(|(name, parameter)| self.parameter(name, parameter))
+    }
+
     /// `parameter` has the shape of the input's last `K` dimensions, a float type and its device.
-    pub(crate) fn parameter<const K: usize>(
+    fn parameter<const K: usize>(
         &self,
         argument: &'static str,
         parameter: &Tensor<K>,
     ) -> Result<(), FusedError> {
         self.float(argument, parameter.dtype())?;
-        let (expected, found) = (&self.x.dims()[D - K..], parameter.dims());
+        let (expected, found) = (self.x.dims(), parameter.dims());
+        self.placed(argument, &expected[D - K..], &found, parameter.device())?;
+        // The device has been asked about the input's type.
+        if parameter.dtype() == self.x.dtype() {
+            return Ok(());
+        }
+        self.supported(argument, parameter.dtype())
+    }
+
+    /// `other` has the input's shape, element type and device.
+    pub(crate) fn like_x(
+        &self,
+        argument: &'static str,
+        other: &Tensor<D>,
+    ) -> Result<(), FusedError> {
+        let (op, expected, found) = (self.op, self.x.dtype(), other.dtype());
+        if expected != found {
+            return Err(FusedError::Mixed { op, argument, expected, found });
+        }
+        self.placed(argument, &self.x.dims(), &other.dims(), other.device())
+    }
+
+    /// An argument has the shape that is expected and lies on the input's device.
+    fn placed(
+        &self,
+        argument: &'static str,
+        expected: &[usize],
+        found: &[usize],
+        device: Device,
+    ) -> Result<(), FusedError> {
         if expected != found {
             return Err(FusedError::Shape {
                 op: self.op,
@@ -72,7 +111,6 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: found.to_vec(),
             });
         }
-        let device = parameter.device();
         if device != self.device {
             return Err(FusedError::Device {
                 op: self.op,
@@ -81,11 +119,7 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: format!("{device:?}"),
             });
         }
-        // The device has been asked about the input's type.
-        if parameter.dtype() == self.x.dtype() {
-            return Ok(());
-        }
-        self.supported(argument, parameter.dtype())
+        Ok(())
     }
 
     pub(crate) fn epsilon(&self, found: f64) -> Result<(), FusedError> {

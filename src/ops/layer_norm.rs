@@ -106,9 +106,6 @@ fn check<'a, const D: usize, const K: usize>(
     beta: Option<&Tensor<K>>,
 ) -> Result<Check<'a, D>, FusedError> {
     let check = Check::new(OP, x, Needs::Arithmetic)?;
-    check.rows(if gamma.is_none() && beta.is_some() { "beta" } else { "gamma" }, K)?;
-    for (argument, parameter) in [("gamma", gamma), ("beta", beta)] {
-        parameter.map_or(Ok(()), |parameter| check.parameter(argument, parameter))?;
-    }
+    check.parameters([("gamma", gamma), ("beta", beta)])?;
     Ok(check)
 }

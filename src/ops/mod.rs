@@ -1,5 +1,6 @@
 //! The public functions, their checks, and the backend extension traits behind them.
 
+mod add_norm;
 mod check;
 pub(crate) mod composed;
 mod execution;
@@ -9,6 +10,7 @@ mod optional;
 mod rms_norm;
 mod softmax;
 
+pub use add_norm::*;
 pub(crate) use check::*;
 pub(crate) use composed::{accumulator, matrix};
 pub use execution::*;

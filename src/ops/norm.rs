@@ -45,6 +45,28 @@ pub struct NormOutput<B: Backend> {
     pub statistics: FloatTensor<B>,
 }
 
+/// The normalised sum, and the sum.
+#[derive(ExtensionType, Debug, Clone)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct AddNormOutput<B: Backend> {
+    /// The sum's rows, normalised.
+    pub y: FloatTensor<B>,
+    /// The sum.
+    pub sum: FloatTensor<B>,
+}
+
+/// [`AddNormOutput`] with what its backward pass needs beside the sum.
+#[derive(ExtensionType, Debug, Clone)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct AddNormForward<B: Backend> {
+    /// The sum's rows, normalised.
+    pub y: FloatTensor<B>,
+    /// The sum.
+    pub sum: FloatTensor<B>,
+    /// Those of [`NormOutput`].
+    pub statistics: FloatTensor<B>,
+}
+
 /// The gradients that a backward pass is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NormWanted {
@@ -115,19 +137,56 @@ pub trait NormOps: Backend {
         composed::norm_forward(x, gamma, beta, norm, axes, epsilon)
     }
 
+    /// The sum of `x` and `residual`, which has its shape and type, rounded to that type; and its rows
+    /// normalised.
+    #[fusion(meta = add_norm_spec)]
+    fn add_norm(
+        x: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        #[extension_type] gamma: OptionalTensor<Self>,
+        #[extension_type] beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> AddNormOutput<Self> {
+        let AddNormForward { y, sum, .. } =
+            Self::add_norm_forward(x, residual, gamma, beta, norm, axes, epsilon);
+        AddNormOutput { y, sum }
+    }
+
+    /// [`NormOps::add_norm`], and what the backward pass, which is [`NormOps::norm_backward`], needs beside
+    /// the sum.
+    #[fusion(meta = add_norm_forward_spec)]
+    fn add_norm_forward(
+        x: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        #[extension_type] gamma: OptionalTensor<Self>,
+        #[extension_type] beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> AddNormForward<Self> {
+        let sum = Self::float_add(x, residual);
+        let NormOutput { y, statistics } =
+            composed::norm_forward(sum.clone(), gamma, beta, norm, axes, epsilon);
+        AddNormForward { y, sum, statistics }
+    }
+
     /// The gradients that are `wanted`, given `grad`, that of the output in its shape and type, and
-    /// the forward pass's `statistics`.
+    /// the forward pass's `statistics`. That of the input has in it what reaches it from `elsewhere`, in the
+    /// same shape and type, if anything does.
     #[fusion(meta = gradients_spec)]
     fn norm_backward(
         x: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
         grad: FloatTensor<Self>,
+        #[extension_type] elsewhere: OptionalTensor<Self>,
         norm: Norm,
         axes: usize,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
-        composed::norm_backward(x, gamma, statistics, grad, norm, axes, wanted)
+        composed::norm_backward(x, gamma, statistics, grad, elsewhere, norm, axes, wanted)
     }
 }
 
@@ -154,11 +213,39 @@ fn output_spec(
 }
 
 #[cfg(feature = "fusion")]
+fn add_norm_spec(
+    x: &TensorSpec,
+    _residual: &TensorSpec,
+    _gamma: &OptionalTensorMetadata,
+    _beta: &OptionalTensorMetadata,
+    _norm: &Norm,
+    _axes: &usize,
+    _epsilon: &f64,
+) -> AddNormOutputMetadata {
+    AddNormOutputMetadata { y: x.clone(), sum: x.clone() }
+}
+
+#[cfg(feature = "fusion")]
+fn add_norm_forward_spec(
+    x: &TensorSpec,
+    _residual: &TensorSpec,
+    gamma: &OptionalTensorMetadata,
+    beta: &OptionalTensorMetadata,
+    norm: &Norm,
+    axes: &usize,
+    epsilon: &f64,
+) -> AddNormForwardMetadata {
+    let NormOutputMetadata { y, statistics } = output_spec(x, gamma, beta, norm, axes, epsilon);
+    AddNormForwardMetadata { y, sum: x.clone(), statistics }
+}
+
+#[cfg(feature = "fusion")]
 fn gradients_spec(
     x: &TensorSpec,
     gamma: &OptionalTensorMetadata,
     _statistics: &TensorSpec,
     _grad: &TensorSpec,
+    _elsewhere: &OptionalTensorMetadata,
     _norm: &Norm,
     axes: &usize,
     wanted: &NormWanted,

@@ -101,7 +101,6 @@ fn check<'a, const D: usize, const K: usize>(
     gamma: Option<&Tensor<K>>,
 ) -> Result<Check<'a, D>, FusedError> {
     let check = Check::new(OP, x, Needs::Arithmetic)?;
-    check.rows("gamma", K)?;
-    gamma.map_or(Ok(()), |gamma| check.parameter("gamma", gamma))?;
+    check.parameters([("gamma", gamma)])?;
     Ok(check)
 }

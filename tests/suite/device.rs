@@ -23,6 +23,12 @@ pub fn is_fast() -> bool {
     name() == "cuda"
 }
 
+/// Whether compilers leave the order of sums as kernels have it. Mesa's does not, so that two kernels of one
+/// formula may round differently.
+pub fn keeps_order() -> bool {
+    name() != "vulkan"
+}
+
 /// Whether it promises the same bits for a view as for its copy, and from run to run.
 pub fn keeps_bits() -> bool {
     name() != "flex"

@@ -4,6 +4,7 @@
 //! number of cases that each property is tried on.
 #![cfg(feature = "autodiff")]
 
+mod add_norm;
 mod bf16;
 mod buffer;
 mod cases;

@@ -55,8 +55,16 @@ fn norm(norm: Norm, dtype: DType, shape: [usize; 2], tensor: &mut impl FnMut(&[u
         let (x, dy) = (x.clone(), dy.clone());
         let out = CubeBackend::norm_forward(x.clone(), gamma.clone(), beta.clone(), norm, 1, 1e-5);
         let statistics = out.statistics;
-        let gradients =
-            CubeBackend::norm_backward(x, gamma.clone(), statistics, dy, norm, 1, wanted);
+        let gradients = CubeBackend::norm_backward(
+            x,
+            gamma.clone(),
+            statistics,
+            dy,
+            OptionalTensor::None,
+            norm,
+            1,
+            wanted,
+        );
         let optional =
             [gradients.x, gradients.gamma, gradients.beta].map(OptionalTensor::into_option);
         [Some(out.y)].into_iter().chain(optional).flatten().collect()

@@ -22,39 +22,72 @@ pub(super) fn rows(tensor: CubeTensor, reading: Reading) -> Matrix {
     matrix(readable(tensor, reading), split, reading)
 }
 
-/// The tensor, [`readable`], and one of the same shape and type for a kernel to write: over the first
-/// where nothing else uses that and rows do not overlap. Rows are counted by its first `leading`
-/// dimensions; `span` gives the elements from the first of one to past its last.
-pub(super) fn readable_and_output(
-    tensor: CubeTensor,
-    reading: Reading,
-    leading: usize,
-    span: impl Fn(&CubeTensor) -> Option<usize>,
-) -> (CubeTensor, CubeTensor, Output) {
-    let stride_apart = |tensor: &CubeTensor, rows: &[(usize, usize)]| match *rows {
-        [(1, _)] => span(tensor),
-        [(_, stride)] => span(tensor).is_some_and(|span| stride >= span).then_some(stride),
-        _ => None,
-    };
-    let tensor = readable(tensor, reading);
-    let (width, rows) = (reading.width, rows_of(&tensor, leading));
-    if let Some(stride) = stride_apart(&tensor, &rows).filter(|_| tensor.can_mut()) {
-        let aligned = is_aligned(&tensor, &rows, width);
-        return (tensor.clone(), tensor, Output { target: Target::First, stride, aligned });
+/// Where a kernel writes rows: a tensor, and how.
+pub(super) struct Writing {
+    pub tensor: CubeTensor,
+    pub output: Output,
+}
+
+impl Writing {
+    /// One of the shape and type of `tensor`, which is [`readable`], as is and the kernel's buffer `position`:
+    /// that itself where nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
+    /// dimensions; `span` gives the elements from the first of one to past its last.
+    pub(super) fn over_or_new(
+        tensor: &CubeTensor,
+        position: usize,
+        reading: Reading,
+        leading: usize,
+        span: impl Fn(&CubeTensor) -> Option<usize>,
+    ) -> Self {
+        Self::over(tensor, position, reading, leading, &span)
+            .unwrap_or_else(|| Self::new(tensor, reading, leading, span))
     }
-    let (shape, dtype) = (tensor.meta.shape().clone(), tensor.dtype);
-    // As Burn's own operations lay their results out, the last dimension aligned where the device
-    // prefers that, unless other dimensions must adjoin it.
-    let output = if reading.axes == 1 {
-        empty_device_dtype(tensor.client.clone(), tensor.device.clone(), shape, dtype)
-    } else {
-        empty_beside(&tensor, shape, dtype)
-    };
-    let rows = rows_of(&output, leading);
-    let stride = stride_apart(&output, &rows).expect("a new tensor's rows are apart");
-    let target = Target::New(output.handle.clone());
-    let aligned = is_aligned(&output, &rows, width);
-    (tensor, output, Output { target, stride, aligned })
+
+    /// As [`over_or_new`](Self::over_or_new), over the tensor if that can be.
+    pub(super) fn over(
+        tensor: &CubeTensor,
+        position: usize,
+        reading: Reading,
+        leading: usize,
+        span: impl Fn(&CubeTensor) -> Option<usize>,
+    ) -> Option<Self> {
+        let rows = rows_of(tensor, leading);
+        let stride = stride_apart(&rows, span(tensor)).filter(|_| tensor.can_mut())?;
+        let aligned = is_aligned(tensor, &rows, reading.width);
+        let output = Output { target: Target::Argument(position), stride, aligned };
+        Some(Self { tensor: tensor.clone(), output })
+    }
+
+    /// As [`over_or_new`](Self::over_or_new), new.
+    pub(super) fn new(
+        tensor: &CubeTensor,
+        reading: Reading,
+        leading: usize,
+        span: impl Fn(&CubeTensor) -> Option<usize>,
+    ) -> Self {
+        let (shape, dtype) = (tensor.meta.shape().clone(), tensor.dtype);
+        // As Burn's own operations lay their results out, the last dimension aligned where the device
+        // prefers that, unless other dimensions must adjoin it.
+        let tensor = if reading.axes == 1 {
+            empty_device_dtype(tensor.client.clone(), tensor.device.clone(), shape, dtype)
+        } else {
+            empty_beside(tensor, shape, dtype)
+        };
+        let rows = rows_of(&tensor, leading);
+        let stride = stride_apart(&rows, span(&tensor)).expect("a new tensor's rows are apart");
+        let target = Target::New(tensor.handle.clone());
+        let aligned = is_aligned(&tensor, &rows, reading.width);
+        Self { tensor, output: Output { target, stride, aligned } }
+    }
+}
+
+/// Elements from one of the `rows` to the next, which each take `span`, if they do not overlap.
+fn stride_apart(rows: &[(usize, usize)], span: Option<usize>) -> Option<usize> {
+    match *rows {
+        [(1, _)] => span,
+        [(_, stride)] => span.filter(|span| stride >= *span).map(|_| stride),
+        _ => None,
+    }
 }
 
 /// A contiguous parameter, aligned for vectors of `width`.

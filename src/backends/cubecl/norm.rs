@@ -1,14 +1,17 @@
 use super::{
     element, empty_beside,
-    layout::{Reading, matrix, parameter, readable_and_output, rows},
+    layout::{Reading, Writing, matrix, parameter, readable, rows},
 };
 use crate::{
     kernels::{
-        Hardware, Output,
-        norm::{Backward, Extent, Forward, Types},
+        Hardware,
+        norm::{Backward, DY, ELSEWHERE, Extent, Forward, RESIDUAL, Residual, Types, X},
         vector_width,
     },
-    ops::{Norm, NormGradients, NormOps, NormOutput, NormWanted, OptionalTensor, accumulator},
+    ops::{
+        AddNormForward, AddNormOutput, Norm, NormGradients, NormOps, NormOutput, NormWanted,
+        OptionalTensor, accumulator,
+    },
 };
 use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
@@ -25,7 +28,8 @@ impl NormOps for CubeBackend {
         axes: usize,
         epsilon: f64,
     ) -> FloatTensor<Self> {
-        forward(x, gamma, beta, norm, axes, epsilon, false).0
+        let call = Call { gamma, beta, norm, axes, epsilon, saves: false };
+        forward(x, None, call).y
     }
 
     fn norm_forward(
@@ -36,8 +40,38 @@ impl NormOps for CubeBackend {
         axes: usize,
         epsilon: f64,
     ) -> NormOutput<Self> {
-        let (y, statistics) = forward(x, gamma, beta, norm, axes, epsilon, true);
-        NormOutput { y, statistics: statistics.expect("asked for above") }
+        let call = Call { gamma, beta, norm, axes, epsilon, saves: true };
+        let Outputs { y, statistics, .. } = forward(x, None, call);
+        NormOutput { y, statistics: statistics.expect("it saves them") }
+    }
+
+    fn add_norm(
+        x: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        gamma: OptionalTensor<Self>,
+        beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> AddNormOutput<Self> {
+        let call = Call { gamma, beta, norm, axes, epsilon, saves: false };
+        let Outputs { y, sum, .. } = forward(x, Some(residual), call);
+        AddNormOutput { y, sum: sum.expect("there is a residual") }
+    }
+
+    fn add_norm_forward(
+        x: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        gamma: OptionalTensor<Self>,
+        beta: OptionalTensor<Self>,
+        norm: Norm,
+        axes: usize,
+        epsilon: f64,
+    ) -> AddNormForward<Self> {
+        let call = Call { gamma, beta, norm, axes, epsilon, saves: true };
+        let Outputs { y, sum, statistics } = forward(x, Some(residual), call);
+        let sum = sum.expect("there is a residual");
+        AddNormForward { y, sum, statistics: statistics.expect("it saves them") }
     }
 
     fn norm_backward(
@@ -45,13 +79,16 @@ impl NormOps for CubeBackend {
         gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
         grad: FloatTensor<Self>,
+        elsewhere: OptionalTensor<Self>,
         norm: Norm,
         axes: usize,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
         let gamma = gamma.into_option();
+        let elsewhere = elsewhere.into_option().filter(|_| wanted.x);
         let extent = extent(&x, axes);
         assert_eq!(grad.shape(), x.shape(), "the gradient has the input's shape");
+        assert_like(elsewhere.as_ref(), &x);
         let saved = Shape::new([norm.statistics(), extent.rows]);
         assert_eq!(statistics.shape(), saved, "the statistics are those of a forward pass");
         assert_row(gamma.as_ref(), extent);
@@ -71,18 +108,24 @@ impl NormOps for CubeBackend {
         }
         let client = x.client.clone();
         let reading = reading(axes, extent);
-        let (dy, dx, target) = if wanted.x {
-            let (dy, dx, target) = written(grad, reading, extent);
-            (matrix(dy, leading, reading), Some(dx), Some(target))
-        } else {
-            (rows(grad, reading), None, None)
-        };
+        let dy = readable(grad, reading);
+        let elsewhere = elsewhere.map(|tensor| readable(tensor, reading));
+        let span = |_: &CubeTensor| Some(extent.columns);
+        let over =
+            |tensor: &CubeTensor, position| Writing::over(tensor, position, reading, leading, span);
+        let dx = wanted.x.then(|| {
+            over(&dy, DY)
+                .or_else(|| over(elsewhere.as_ref()?, ELSEWHERE))
+                .unwrap_or_else(|| Writing::new(&dy, reading, leading, span))
+        });
+        let (dx, target) = dx.map(|dx| (dx.tensor, dx.output)).unzip();
         Backward {
             extent,
             types,
             centered: norm == Norm::Layer,
-            dy,
+            dy: matrix(dy, leading, reading),
             x: rows(x, reading),
+            elsewhere: elsewhere.map(|tensor| matrix(tensor, leading, reading)),
             gamma: gamma.map(|gamma| parameter(gamma, extent.width)),
             statistics: statistics.handle,
             dx: target,
@@ -94,55 +137,69 @@ impl NormOps for CubeBackend {
     }
 }
 
-fn forward(
-    x: CubeTensor,
+struct Call {
     gamma: OptionalTensor<CubeBackend>,
     beta: OptionalTensor<CubeBackend>,
     norm: Norm,
     axes: usize,
     epsilon: f64,
-    wants_statistics: bool,
-) -> (CubeTensor, Option<CubeTensor>) {
+    /// Whether it saves statistics.
+    saves: bool,
+}
+
+struct Outputs {
+    y: CubeTensor,
+    sum: Option<CubeTensor>,
+    statistics: Option<CubeTensor>,
+}
+
+fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
+    let Call { gamma, beta, norm, axes, epsilon, saves } = call;
     let (gamma, beta) = (gamma.into_option(), beta.into_option());
     let extent = extent(&x, axes);
+    assert_like(residual.as_ref(), &x);
     assert_row(gamma.as_ref(), extent);
     assert_row(beta.as_ref(), extent);
     let [gamma_type, beta_type] = [&gamma, &beta].map(|p| p.as_ref().map(|p| p.dtype));
     let types = types(x.dtype, gamma_type, beta_type);
-    let statistics = wants_statistics.then(|| {
+    let statistics = saves.then(|| {
         let shape = Shape::new([norm.statistics(), extent.rows]);
         empty_beside(&x, shape, accumulator(x.dtype).into())
     });
     if extent.rows == 0 {
-        return (x, statistics);
+        return Outputs { y: x, sum: residual, statistics };
     }
     let client = x.client.clone();
     let leading = x.rank() - axes;
     let reading = reading(axes, extent);
-    let (x, y, target) = written(x, reading, extent);
+    let x = readable(x, reading);
+    let span = |_: &CubeTensor| Some(extent.columns);
+    let written = |tensor: &CubeTensor, position| {
+        Writing::over_or_new(tensor, position, reading, leading, span)
+    };
+    let y = written(&x, X);
+    let (residual, sum) = residual
+        .map(|residual| {
+            let residual = readable(residual, reading);
+            let sum = written(&residual, RESIDUAL);
+            let matrix = matrix(residual, leading, reading);
+            (Residual { matrix, sum: sum.output }, sum.tensor)
+        })
+        .unzip();
     Forward {
         extent,
         types,
         centered: norm == Norm::Layer,
         epsilon,
         x: matrix(x, leading, reading),
+        residual,
         gamma: gamma.map(|gamma| parameter(gamma, extent.width)),
         beta: beta.map(|beta| parameter(beta, extent.width)),
-        y: target,
+        y: y.output,
         statistics: statistics.as_ref().map(|statistics| statistics.handle.clone()),
     }
     .launch(&client);
-    (y, statistics)
-}
-
-/// A tensor to read, and one for the gradient or the output.
-fn written(
-    tensor: CubeTensor,
-    reading: Reading,
-    extent: Extent,
-) -> (CubeTensor, CubeTensor, Output) {
-    let leading = tensor.rank() - reading.axes;
-    readable_and_output(tensor, reading, leading, |_| Some(extent.columns))
+    Outputs { y: y.tensor, sum, statistics }
 }
 
 fn reading(axes: usize, extent: Extent) -> Reading {
@@ -154,6 +211,12 @@ fn assert_row(parameter: Option<&CubeTensor>, extent: Extent) {
     if let Some(parameter) = parameter {
         let found = parameter.meta.num_elements();
         assert_eq!(found, extent.columns, "a parameter has the shape of a row");
+    }
+}
+
+fn assert_like(other: Option<&CubeTensor>, x: &CubeTensor) {
+    if let Some(other) = other {
+        assert_eq!((other.shape(), other.dtype), (x.shape(), x.dtype), "it is like the input");
     }
 }
 

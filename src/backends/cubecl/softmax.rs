@@ -1,6 +1,6 @@
 use super::{
     element,
-    layout::{Reading, matrix, readable, readable_and_output},
+    layout::{Reading, Writing, matrix, readable},
 };
 use crate::{
     kernels::{
@@ -88,10 +88,12 @@ fn input_and_output(
 ) -> (Input, CubeTensor, Written) {
     let Extent { length, inner, .. } = extent;
     let reading = reading(&tensor, dim, extent);
-    let (tensor, output, rows) = readable_and_output(tensor, reading, dim, |tensor| {
-        let stride = if length == 1 { inner } else { tensor.meta.strides()[dim] };
-        (stride >= inner).then_some(length * stride)
-    });
+    let tensor = readable(tensor, reading);
+    let Writing { tensor: output, output: rows } =
+        Writing::over_or_new(&tensor, 0, reading, dim, |tensor| {
+            let stride = if length == 1 { inner } else { tensor.meta.strides()[dim] };
+            (stride >= inner).then_some(length * stride)
+        });
     let written = Written { rows, stride: output.meta.strides()[dim] };
     (laid_out(tensor, dim, reading), output, written)
 }

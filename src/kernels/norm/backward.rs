@@ -9,14 +9,18 @@ use super::{
 use crate::kernels::{
     column_sum::column_sum,
     matrix::{Matrix, Output},
-    plan::{Blueprint, Pass, address, cubes, groups},
-    row::{EvenRows, EvenRowsLaunch, Length, Rows},
+    plan::{Blueprint, Ends, Pass, address, cubes, groups},
+    row::{EvenRows, EvenRowsLaunch, Length, Rows, read_any},
     sums::{Count, elements_sum},
     team::{Team, team_position},
 };
 use chunked::backward_chunked;
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
 use held::backward_held;
+
+/// Positions among the kernels' buffers of those that `dx` can be written over.
+pub(crate) const DY: usize = 0;
+pub(crate) const ELSEWHERE: usize = 2;
 
 /// A backward pass. Gradients of parameters are contiguous and written whole.
 pub(crate) struct Backward {
@@ -26,6 +30,8 @@ pub(crate) struct Backward {
     pub centered: bool,
     pub dy: Matrix,
     pub x: Matrix,
+    /// A gradient that reaches x from elsewhere, and is a part of `dx`.
+    pub elsewhere: Option<Matrix>,
     pub gamma: Option<Handle>,
     pub statistics: Handle,
     pub dx: Option<Output>,
@@ -77,7 +83,8 @@ impl Backward {
         let partials = (sums > 0).then(|| client.empty(partials_len * accumulator.size()));
         let len = self.dx.as_ref().map_or(0, |dx| dx.len(rows));
         let saved = formula.saved(rows);
-        let inputs = self.x.len.max(self.dy.len);
+        let elsewhere = self.elsewhere.as_ref().map_or(0, |matrix| matrix.len);
+        let inputs = self.x.len.max(self.dy.len).max(elsewhere);
         // Row numbers pass the end by a stride, which there are fewer of than rows.
         let counts = saved.max(2 * rows).max(partials_len);
         let address_type = address(len.max(inputs).max(counts));
@@ -91,6 +98,8 @@ impl Backward {
             _ => {
                 let (dy, dy_rows) = self.dy.args(width);
                 let (x, x_rows) = self.x.args(width);
+                let elsewhere = self.elsewhere.map(|matrix| matrix.args(width));
+                let (elsewhere, elsewhere_rows) = elsewhere.unzip();
                 let (dx, dx_rows) = args(self.dx, rows, width);
                 // SAFETY: lengths are what the handles span; rows and columns past the end are not
                 // written, and read as the last ones. Where `dx` is `dy`, a unit writes what only it
@@ -105,12 +114,14 @@ impl Backward {
                         width,
                         dy,
                         x,
+                        elsewhere.into(),
                         self.gamma.map(|gamma| buffer(gamma, columns)).into(),
                         buffer(self.statistics, saved),
                         dx.into(),
                         partials.clone().map(|partials| buffer(partials, partials_len)).into(),
                         dy_rows,
                         x_rows,
+                        elsewhere_rows.into(),
                         dx_rows,
                         rows,
                         length,
@@ -146,12 +157,14 @@ fn args(dx: Option<Output>, rows: usize, width: usize) -> (Option<BufferArg>, Ev
 fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
+    elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     saved: &[A],
     dx: ComptimeOption<Box<[Vector<F, V>]>>,
     partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: Rows,
     x_rows: Rows,
+    elsewhere_rows: ComptimeOption<Rows>,
     dx_rows: EvenRows,
     rows: usize,
     length: Length,
@@ -167,16 +180,48 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
         let group = team_position(blueprint);
         if group < groups {
             backward_chunked::<F, G, A, V>(
-                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, &dx_rows, rows, &length,
-                group, groups, formula, wanted, blueprint,
+                dy,
+                x,
+                elsewhere,
+                gamma,
+                saved,
+                dx,
+                partials,
+                &dy_rows,
+                &x_rows,
+                &elsewhere_rows,
+                &dx_rows,
+                rows,
+                &length,
+                group,
+                groups,
+                formula,
+                wanted,
+                blueprint,
             );
         }
     } else {
         let group = CUBE_POS;
         if group < groups {
             backward_held::<F, G, A, V>(
-                dy, x, gamma, saved, dx, partials, &dy_rows, &x_rows, &dx_rows, rows, &length,
-                group, groups, formula, wanted, blueprint,
+                dy,
+                x,
+                elsewhere,
+                gamma,
+                saved,
+                dx,
+                partials,
+                &dy_rows,
+                &x_rows,
+                &elsewhere_rows,
+                &dx_rows,
+                rows,
+                &length,
+                group,
+                groups,
+                formula,
+                wanted,
+                blueprint,
             );
         }
     }
@@ -226,18 +271,40 @@ fn means<A: Float, V: Size>(
 
 /// `r·(dŷ − level − x̂·slope)`, with as few roundings of its largest term as there can be.
 #[cube]
-fn input_gradient<F: Float, A: Float, V: Size>(
+fn input_gradient<A: Float, V: Size>(
     normalized: Vector<A, V>,
     dy: Vector<A, V>,
     inverse_root: A,
     means: &Means<A>,
     #[comptime] formula: Formula,
-) -> Vector<F, V> {
+) -> Vector<A, V> {
     let slope = Vector::new(means.slope * inverse_root);
     let taken = if comptime!(formula.centered) {
         fma(normalized, slope, Vector::new(means.level * inverse_root))
     } else {
         normalized * slope
     };
-    Vector::cast_from(fma(dy, Vector::new(inverse_root), -taken))
+    fma(dy, Vector::new(inverse_root), -taken)
+}
+
+/// The vector at `column` of the gradient that reaches x from elsewhere, zero if none does.
+#[cube]
+fn from_elsewhere<F: Float, V: Size>(
+    elsewhere: ComptimeOption<&[Vector<F, V>]>,
+    rows: &ComptimeOption<Rows>,
+    row: usize,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<F, V> {
+    let mut gradient = Vector::<F, V>::zero();
+    #[comptime]
+    match elsewhere {
+        ComptimeOption::Some(elsewhere) => {
+            let from = rows.as_ref().unwrap().row(row);
+            gradient = read_any(elsewhere, &from, column, length, ends);
+        }
+        ComptimeOption::None => {}
+    }
+    gradient
 }

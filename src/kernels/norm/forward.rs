@@ -6,10 +6,15 @@ use crate::kernels::{
     ahead::Coming,
     matrix::{Matrix, Output},
     plan::{Blueprint, Pass, address, cubes},
-    row::{EvenRows, Kept, Length, Row, Rows, chunks, load, read_any, store},
+    row::{EvenRows, Length, Row, Rows, chunks, load, read_any, store},
+    source::{Kept, Source},
     team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
+
+/// Positions among the kernel's buffers of those that outputs can be written over.
+pub(crate) const X: usize = 0;
+pub(crate) const RESIDUAL: usize = 1;
 
 /// A forward pass. `statistics` are contiguous and written whole.
 pub(crate) struct Forward {
@@ -19,6 +24,7 @@ pub(crate) struct Forward {
     pub centered: bool,
     pub epsilon: f64,
     pub x: Matrix,
+    pub residual: Option<Residual>,
     pub gamma: Option<Handle>,
     pub beta: Option<Handle>,
     pub y: Output,
@@ -26,18 +32,36 @@ pub(crate) struct Forward {
     pub statistics: Option<Handle>,
 }
 
+/// What is added to x, and where the sum is written whole, rounded to x's type.
+pub(crate) struct Residual {
+    pub matrix: Matrix,
+    pub sum: Output,
+}
+
 impl Forward {
     pub(crate) fn launch(self, client: &Client) {
         let Extent { rows, columns, width, hardware } = self.extent;
         let length = self.extent.length();
         let size = self.types.x.size();
-        let blueprint =
+        let mut blueprint =
             Blueprint::new(op(self.centered), Pass::Forward, columns, width, size, hardware);
-        log::trace!("{:?}: {rows}×{columns}, {:?}, {blueprint:?}", op(self.centered), self.types);
+        if self.residual.is_some() {
+            // Two rows would have to be loaded ahead.
+            blueprint.ahead = 0;
+        }
+        let of = op(self.centered);
+        let sum = if self.residual.is_some() { " of a sum" } else { "" };
+        log::trace!("{of:?}{sum}: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
         let formula = Formula::new(self.centered, self.types);
         let saved = formula.saved(rows);
-        let address_type = address(self.y.len(rows).max(self.x.len).max(saved).max(2 * rows));
+        let of_sum = |r: &Residual| r.matrix.len.max(r.sum.len(rows));
+        let len = self.y.len(rows).max(self.residual.as_ref().map_or(0, of_sum));
+        let address_type = address(len.max(self.x.len).max(saved).max(2 * rows));
         let (x, x_rows) = self.x.args(width);
+        let added = self.residual.map(|r| (r.matrix.args(width), r.sum.args(rows, width)));
+        let (residual, sum) = added.unzip();
+        let (residual, residual_rows) = residual.unzip();
+        let (sum, sum_rows) = sum.unzip();
         let (y, y_rows) = self.y.args(rows, width);
         // Not rounded to zero.
         let least = f64::from(f32::from_bits(1));
@@ -54,12 +78,16 @@ impl Forward {
                 address_type,
                 width,
                 x,
+                residual.into(),
                 self.gamma.map(|gamma| buffer(gamma, columns)).into(),
                 self.beta.map(|beta| buffer(beta, columns)).into(),
                 y,
+                sum.into(),
                 self.statistics.map(|statistics| buffer(statistics, saved)).into(),
                 x_rows,
+                residual_rows.into(),
                 y_rows,
+                sum_rows.into(),
                 rows,
                 length,
                 InputScalar::new(epsilon, self.types.accumulator),
@@ -77,12 +105,16 @@ impl Forward {
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
+    residual: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
+    mut sum: ComptimeOption<Box<[Vector<F, V>]>>,
     mut saved: ComptimeOption<Box<[A]>>,
     x_rows: Rows,
+    residual_rows: ComptimeOption<Rows>,
     y_rows: EvenRows,
+    sum_rows: ComptimeOption<EvenRows>,
     rows: usize,
     length: Length,
     epsilon: InputScalar,
@@ -107,14 +139,16 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
         while first < rows {
             let row = first + team_in_cube(blueprint);
             coming.take(x, &x_rows, row, &length, &mut held);
+            let source = Source::<F, V>::of(x, x_rows.row(usize::min(row, rows - 1)));
             forward_row::<F, G, B, A, V>(
-                x,
+                &source,
                 gamma,
                 beta,
                 y,
+                &mut sum,
                 &mut saved,
-                &x_rows,
                 &y_rows,
+                &sum_rows,
                 row,
                 rows,
                 &length,
@@ -129,18 +163,22 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
             first += stride;
         }
     } else {
+        // Every unit takes part where others wait for it.
+        let from = usize::min(row, rows - 1);
+        let residual_row = residual_rows.map(|rows| rows.row(from));
+        let source = Source::<F, V>::sum(x, x_rows.row(from), residual, residual_row);
         if comptime!(!blueprint.chunked) {
-            let from = x_rows.row(usize::min(row, rows - 1));
-            load(x, &from, lane(blueprint), &length, &mut held, blueprint);
+            source.load(lane(blueprint), &length, &mut held, blueprint);
         }
         forward_row::<F, G, B, A, V>(
-            x,
+            &source,
             gamma,
             beta,
             y,
+            &mut sum,
             &mut saved,
-            &x_rows,
             &y_rows,
+            &sum_rows,
             row,
             rows,
             &length,
@@ -158,13 +196,14 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
 /// A row, which is held unless it is chunked.
 #[cube]
 fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
+    source: &Source<F, V>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
+    sum: &mut ComptimeOption<Box<[Vector<F, V>]>>,
     saved: &mut ComptimeOption<Box<[A]>>,
-    x_rows: &Rows,
     y_rows: &EvenRows,
+    sum_rows: &ComptimeOption<EvenRows>,
     row: usize,
     rows: usize,
     length: &Length,
@@ -177,13 +216,12 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) {
     let lane = lane(blueprint);
-    // Every unit takes part where others wait for it.
     let own = row < rows;
     let row = usize::min(row, rows - 1);
-    let from = x_rows.row(row);
     let to = y_rows.row(row);
+    let sum_to = sum_rows.as_ref().map(|rows| rows.row(row));
     let row_statistics =
-        statistics::<F, A, V>(x, &from, held, kept, length, epsilon, team, formula, blueprint);
+        statistics::<F, A, V>(source, held, kept, length, epsilon, team, formula, blueprint);
     save(saved, &row_statistics, row, rows, own && lane == 0, formula);
     if comptime!(blueprint.chunked) {
         // The last chunk first, which is still held.
@@ -192,7 +230,7 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
         while left > 0 {
             let start = lane + (left - 1) * comptime!(blueprint.held * blueprint.lanes);
             if left < chunks {
-                kept.load_again(x, &from, start, length, held);
+                kept.load_again(source, start, length, held);
             }
             write::<F, G, B, A, V>(
                 held,
@@ -200,6 +238,8 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
                 beta,
                 y,
                 &to,
+                sum,
+                &sum_to,
                 start,
                 length,
                 own,
@@ -217,6 +257,8 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
             beta,
             y,
             &to,
+            sum,
+            &sum_to,
             lane,
             length,
             own,
@@ -253,7 +295,7 @@ fn save<A: Float>(
     }
 }
 
-/// Writes what is held of a row from `start` on, normalised.
+/// Writes what is held of a row from `start` on, normalised, and as it is if it is a sum.
 #[cube]
 fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
@@ -261,6 +303,8 @@ fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
     beta: ComptimeOption<&[Vector<B, V>]>,
     y: &mut [Vector<F, V>],
     to: &Row,
+    sum: &mut ComptimeOption<Box<[Vector<F, V>]>>,
+    sum_to: &ComptimeOption<Row>,
     start: usize,
     length: &Length,
     own: bool,
@@ -275,6 +319,14 @@ fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
         let normalized = row_statistics.normalized::<F, V>(held[i], formula);
         let value = parameters.applied::<A>(normalized, gamma, beta, i, column, length);
         let ends = comptime!(blueprint.ends_of(i));
+        #[comptime]
+        match sum.as_mut() {
+            ComptimeOption::Some(sum) => {
+                let to = sum_to.as_ref().unwrap();
+                store(sum, to, column, length, own, held[i], ends);
+            }
+            ComptimeOption::None => {}
+        }
         store(y, to, column, length, own, Vector::cast_from(value), ends);
     }
 }

@@ -11,8 +11,9 @@ mod chunks;
 use super::Types;
 use crate::kernels::{
     plan::Blueprint,
-    row::{Kept, Length, Row, inside_or},
-    sums::{Count, RunningSum, elements_sum, two_sum},
+    row::{Length, inside_or},
+    source::{Kept, Source},
+    sums::{Count, RunningSum, elements_sum},
     team::{Team, lane},
 };
 use chunks::chunked;
@@ -68,6 +69,9 @@ impl<A: Float> Statistics<A> {
     }
 }
 
+/// A variance below this part of `rest²` is rounding, which is up to a quarter of it.
+const SPREAD_OF_ONE_VALUE: f32 = 1.0 / 1_048_576.0;
+
 /// The mean, as `near + rest`, and the mean square of the distance from it, or from zero.
 #[derive(CubeType)]
 struct Moments<A: Float> {
@@ -92,8 +96,7 @@ fn reduction<A: Float>(#[comptime] formula: Formula) -> A {
 /// The statistics of a row; `held` holds it, unless it is chunked. Then it stays in `kept`.
 #[cube]
 pub(super) fn statistics<F: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
-    from: &Row,
+    source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
     length: &Length,
@@ -102,7 +105,7 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) -> Statistics<A> {
-    let found = moments::<F, A, V>(x, from, held, kept, length, team, formula, false, blueprint);
+    let found = moments::<F, A, V>(source, held, kept, length, team, formula, false, blueprint);
     let mut root = inverse_root::<A>(found.square + epsilon);
     let mut near = found.near;
     let mut rest = found.rest;
@@ -110,7 +113,7 @@ pub(super) fn statistics<F: Float, A: Float, V: Size>(
     let fits = found.square <= A::max_value();
     if !fits {
         let scale = reduction::<A>(formula);
-        let found = moments::<F, A, V>(x, from, held, kept, length, team, formula, true, blueprint);
+        let found = moments::<F, A, V>(source, held, kept, length, team, formula, true, blueprint);
         let square = found.square + epsilon * scale * scale;
         // Of equal values the square is zero, and so is the scaled epsilon.
         let of_equal = inverse_root::<A>(epsilon);
@@ -135,8 +138,7 @@ fn inverse_root<A: Float>(square: A) -> A {
 
 #[cube]
 fn moments<F: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
-    from: &Row,
+    source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
     length: &Length,
@@ -148,9 +150,9 @@ fn moments<F: Float, A: Float, V: Size>(
     // Few units, as processors have for a row, read it again from their cache, and merging their many
     // chunks would add up more rounding.
     if comptime!(formula.centered && (!blueprint.chunked || blueprint.lanes < 32)) {
-        two_pass::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
+        two_pass::<F, A, V>(source, held, kept, length, team, formula, scaled, blueprint)
     } else if comptime!(blueprint.chunked) {
-        chunked::<F, A, V>(x, from, held, kept, length, team, formula, scaled, blueprint)
+        chunked::<F, A, V>(source, held, kept, length, team, formula, scaled, blueprint)
     } else {
         let sum = sum_of_squares::<F, A, V>(held, formula, scaled, blueprint);
         let square = Count::<A>::of(length.columns).mean(team.sum(elements_sum::<A, V>(sum)));
@@ -195,8 +197,7 @@ fn sum_of_squares<F: Float, A: Float, V: Size>(
 /// The corrected two-pass algorithm.
 #[cube]
 fn two_pass<F: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
-    from: &Row,
+    source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
     length: &Length,
@@ -212,7 +213,7 @@ fn two_pass<F: Float, A: Float, V: Size>(
     if comptime!(blueprint.chunked) {
         let mut start = lane;
         while start < length.vectors + lane {
-            kept.load(x, from, start, length, held);
+            kept.load(source, start, length, held);
             sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
             start += chunk;
         }
@@ -222,10 +223,14 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let near = columns.mean(team.sum(elements_sum::<A, V>(sum.total())));
     let mut sum = RunningSum::<A, V>::new();
     let mut squares = RunningSum::<A, V>::new();
+    let mut one_value = first_value::<F, A, V>(held, formula, scaled);
     if comptime!(blueprint.chunked) {
         let mut start = lane;
         while start < length.vectors + lane {
-            kept.load_again(x, from, start, length, held);
+            kept.load_again(source, start, length, held);
+            if start == lane {
+                one_value = first_value::<F, A, V>(held, formula, scaled);
+            }
             let (part, part_squares) =
                 distances::<F, A, V>(held, near, start, length, formula, scaled, blueprint);
             sum.add(part);
@@ -241,12 +246,26 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let (sum, squares) =
         team.sum_both(elements_sum::<A, V>(sum.total()), elements_sum::<A, V>(squares.total()));
     let rest = columns.mean(sum);
-    // Below zero by rounding; NaN is neither, and stays.
-    let variance = columns.mean(squares) - rest * rest;
-    let square = select(variance < A::new(0.0), A::new(0.0), variance);
-    // A row of one value is `near` then, exactly, and nothing is left for `rest` to be rounded with.
-    let (near, rest) = two_sum::<A>(near, rest);
+    let shift = rest * rest;
+    let variance = columns.mean(squares) - shift;
+    // What rounding leaves of a row of one value; of two values next to each other it is more, up to some
+    // million columns. x less that value is zero, to the bit. Not less `near + rest`, in which Mesa's
+    // compiler adds up the terms of both in another order. NaN is not less, and stays.
+    let of_one_value = variance < shift * A::new(SPREAD_OF_ONE_VALUE);
+    let near = select(of_one_value, one_value, near);
+    let rest = select(of_one_value, A::new(0.0), rest);
+    let square = select(of_one_value, A::new(0.0), variance);
     Moments::<A> { near, rest, square }
+}
+
+/// A unit's first value of what is held.
+#[cube]
+fn first_value<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    #[comptime] formula: Formula,
+    #[comptime] scaled: bool,
+) -> A {
+    value::<F, A, V>(held[0], formula, scaled).extract(0usize)
 }
 
 /// Zeros past the row's end add nothing.

@@ -84,6 +84,7 @@ pub(crate) fn norm_backward<B: Backend>(
     gamma: OptionalTensor<B>,
     statistics: FloatTensor<B>,
     grad: FloatTensor<B>,
+    elsewhere: OptionalTensor<B>,
     norm: Norm,
     axes: usize,
     wanted: NormWanted,
@@ -129,7 +130,11 @@ pub(crate) fn norm_backward<B: Backend>(
         if norm == Norm::Layer {
             inner = B::float_sub(inner, row_mean::<B>(scaled));
         }
-        narrow::<B>(B::float_mul(inner, inverse_root), dtype, shape)
+        let mut gradient = B::float_mul(inner, inverse_root);
+        if let OptionalTensor::Some(elsewhere) = elsewhere {
+            gradient = B::float_add(gradient, widen::<B>(elsewhere, acc, [rows, columns]));
+        }
+        narrow::<B>(gradient, dtype, shape)
     });
     NormGradients { x: x_grad.into(), gamma: gamma_grad.into(), beta: beta_grad.into() }
 }

@@ -1,4 +1,4 @@
-use super::{Formula, Means, Wanted, input_gradient, means, saved_statistics};
+use super::{Formula, Means, Wanted, from_elsewhere, input_gradient, means, saved_statistics};
 use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
@@ -14,12 +14,14 @@ use cubecl::prelude::*;
 pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
+    elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     saved: &[A],
     mut dx: ComptimeOption<Box<[Vector<F, V>]>>,
     mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: &Rows,
     x_rows: &Rows,
+    elsewhere_rows: &ComptimeOption<Rows>,
     dx_rows: &EvenRows,
     rows: usize,
     length: &Length,
@@ -88,9 +90,15 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                     ComptimeOption::Some(dx) => {
                         let scaled = scaled::<G, A, V>(dy, gamma, column, length, blueprint);
                         let r = statistics.inverse_root;
-                        let value =
-                            input_gradient::<F, A, V>(normalized, scaled, r, &row_means, formula);
-                        let own = true.runtime();
+                        let mut value =
+                            input_gradient::<A, V>(normalized, scaled, r, &row_means, formula);
+                        if comptime!(elsewhere.is_some()) {
+                            let (rows, ends) = (elsewhere_rows, blueprint.ends);
+                            value += Vector::cast_from(from_elsewhere::<F, V>(
+                                elsewhere, rows, row, column, length, ends,
+                            ));
+                        }
+                        let (own, value) = (true.runtime(), Vector::cast_from(value));
                         store(dx, &to, column, length, own, value, blueprint.ends);
                     }
                     ComptimeOption::None => {}

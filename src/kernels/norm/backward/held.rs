@@ -1,4 +1,4 @@
-use super::{Formula, Wanted, input_gradient, means, saved_statistics};
+use super::{Formula, Wanted, from_elsewhere, input_gradient, means, saved_statistics};
 use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
@@ -15,12 +15,14 @@ use cubecl::prelude::*;
 pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
+    elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     saved: &[A],
     mut dx: ComptimeOption<Box<[Vector<F, V>]>>,
     mut partials: ComptimeOption<Box<[Vector<A, V>]>>,
     dy_rows: &Rows,
     x_rows: &Rows,
+    elsewhere_rows: &ComptimeOption<Rows>,
     dx_rows: &EvenRows,
     rows: usize,
     length: &Length,
@@ -90,6 +92,16 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
             blueprint,
         );
         let statistics = window.statistics();
+        let mut arriving = Array::<Vector<F, V>>::new(held);
+        if comptime!(elsewhere.is_some()) {
+            #[unroll]
+            for i in 0..held {
+                let ends = comptime!(blueprint.ends_of(i));
+                let column = lane + i * blueprint.lanes;
+                let (from, row) = (elsewhere_rows, usize::min(row, rows - 1));
+                arriving[i] = from_elsewhere::<F, V>(elsewhere, from, row, column, length, ends);
+            }
+        }
         let mut level = Vector::<A, V>::zero();
         let mut slope = Vector::<A, V>::zero();
         #[unroll]
@@ -128,8 +140,11 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
                     }
                     let normalized = statistics.normalized::<F, V>(window.x[i], formula);
                     let r = statistics.inverse_root;
-                    let value = input_gradient::<F, A, V>(normalized, dy, r, &means, formula);
-                    let column = lane + i * blueprint.lanes;
+                    let mut value = input_gradient::<A, V>(normalized, dy, r, &means, formula);
+                    if comptime!(elsewhere.is_some()) {
+                        value += Vector::cast_from(arriving[i]);
+                    }
+                    let (column, value) = (lane + i * blueprint.lanes, Vector::cast_from(value));
                     store(dx, &dx_rows.row(row), column, length, own, value, ends);
                 }
             }

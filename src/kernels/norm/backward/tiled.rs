@@ -2,7 +2,8 @@
 //! another the gradients, each cube in a tile of columns, where the sums over its rows fit.
 
 use super::{
-    Backward, Formula, Means, Wanted, Work, args, chunked, input_gradient, saved_statistics,
+    Backward, Formula, Means, Wanted, Work, args, chunked, from_elsewhere, input_gradient,
+    saved_statistics,
 };
 use crate::kernels::{
     norm::statistics::Statistics,
@@ -15,7 +16,7 @@ use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
 /// Writes `dx` and the groups' partial sums.
 pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, client: &Client) {
     let Work { groups, formula, wanted, blueprint, address_type } = work;
-    let Backward { extent, types, dy, x, gamma, statistics, dx, .. } = call;
+    let Backward { extent, types, dy, x, elsewhere, gamma, statistics, dx, .. } = call;
     let (rows, width) = (extent.rows, extent.width);
     let saved = formula.saved(rows);
     let tile = Tile::new(blueprint, width);
@@ -53,6 +54,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
         }
         let (dy, dy_rows) = dy.args(width);
         let (x, x_rows) = x.args(width);
+        let (elsewhere, elsewhere_rows) = elsewhere.map(|matrix| matrix.args(width)).unzip();
         let (dx, dx_rows) = args(dx, rows, width);
         let tiles = extent.columns.div_ceil(width * tile.lanes);
         norm_backward_tile_kernel::launch_unchecked(
@@ -63,6 +65,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
             width,
             dy,
             x,
+            elsewhere.into(),
             gamma.as_ref().map(|gamma| buffer(gamma, extent.columns)).into(),
             buffer(&statistics, saved),
             means.as_ref().map(|means| buffer(means, means_len)).into(),
@@ -70,6 +73,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
             BufferArg::from_raw_parts(partials.0, partials.1),
             dy_rows,
             x_rows,
+            elsewhere_rows.into(),
             dx_rows,
             rows,
             extent.length(),
@@ -133,6 +137,7 @@ fn norm_backward_means_kernel<F: Float, G: Float, A: Float, V: Size>(
 fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     x: &[Vector<F, V>],
+    elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     saved: &[A],
     row_means: ComptimeOption<&[A]>,
@@ -140,6 +145,7 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     partials: &mut [Vector<A, V>],
     dy_rows: Rows,
     x_rows: Rows,
+    elsewhere_rows: ComptimeOption<Rows>,
     dx_rows: EvenRows,
     rows: usize,
     length: Length,
@@ -170,6 +176,7 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     while first < rows {
         let mut xs = Sequence::<Vector<F, V>>::new();
         let mut dys = Sequence::<Vector<F, V>>::new();
+        let mut arriving = Sequence::<Vector<F, V>>::new();
         let mut saved_of_rows = Sequence::<Statistics<A>>::new();
         let mut means_of_rows = Sequence::<Means<A>>::new();
         #[unroll]
@@ -178,6 +185,11 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
             // Past a row's end what is loaded is not stored.
             xs.push(read_any(x, &x_rows.row(row), column, &length, tile.ends));
             dys.push(read_any(dy, &dy_rows.row(row), column, &length, tile.ends));
+            if comptime!(elsewhere.is_some()) {
+                let (from, ends) = (&elsewhere_rows, tile.ends);
+                let part = from_elsewhere::<F, V>(elsewhere, from, row, column, &length, ends);
+                arriving.push(part);
+            }
             saved_of_rows.push(saved_statistics::<A>(saved, row, rows, formula));
             means_of_rows.push(found_means::<A>(row_means, row, rows, formula));
         }
@@ -196,9 +208,12 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
                         let found = means_of_rows.index(i);
                         let r = statistics.inverse_root;
                         let scaled = dy * factor;
-                        let value =
-                            input_gradient::<F, A, V>(normalized, scaled, r, found, formula);
-                        let to = dx_rows.row(row);
+                        let mut value =
+                            input_gradient::<A, V>(normalized, scaled, r, found, formula);
+                        if comptime!(elsewhere.is_some()) {
+                            value += Vector::cast_from(*arriving.index(i));
+                        }
+                        let (to, value) = (dx_rows.row(row), Vector::cast_from(value));
                         store(dx, &to, column, &length, own, value, tile.ends);
                     }
                     ComptimeOption::None => {}

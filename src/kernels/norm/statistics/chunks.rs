@@ -1,7 +1,8 @@
 use super::{Formula, Moments, distances, sum_of_squares, value};
 use crate::kernels::{
     plan::Blueprint,
-    row::{Kept, Length, Row, inside_or, load, read_any},
+    row::{Length, inside_or},
+    source::{Kept, Source},
     sums::{Count, RunningSum, elements_sum},
     team::{Team, lane},
 };
@@ -92,8 +93,7 @@ impl<A: Float, V: Size> Chunks<A, V> {
 /// Moments of a row in chunks, of which `kept` keeps those it has room for.
 #[cube]
 pub(super) fn chunked<F: Float, A: Float, V: Size>(
-    x: &[Vector<F, V>],
-    from: &Row,
+    source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
     length: &Length,
@@ -106,9 +106,9 @@ pub(super) fn chunked<F: Float, A: Float, V: Size>(
     let chunk = comptime!(blueprint.held * blueprint.lanes);
     let mut near = A::new(0.0);
     if comptime!(formula.centered) {
-        load(x, from, lane, length, held, blueprint);
+        source.load(lane, length, held, blueprint);
         // By way of its first value: of equal values the mean is that value, to the bit.
-        let first = read_any(x, from, 0usize.runtime(), length, blueprint.ends);
+        let first = source.any(0usize.runtime(), length, blueprint.ends);
         let first = value::<F, A, V>(first, formula, scaled).extract(0usize);
         let (sum, _) = distances::<F, A, V>(held, first, lane, length, formula, scaled, blueprint);
         let width = sum.vector_size();
@@ -118,7 +118,7 @@ pub(super) fn chunked<F: Float, A: Float, V: Size>(
     let mut chunks = Chunks::<A, V>::new(near);
     let mut start = lane;
     while start < length.vectors + lane {
-        kept.load(x, from, start, length, held);
+        kept.load(source, start, length, held);
         chunks.add(held, start, length, formula, scaled, blueprint);
         start += chunk;
     }

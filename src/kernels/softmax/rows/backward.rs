@@ -1,7 +1,8 @@
 use super::super::exponentials::{Form, gradient, gradient_term};
 use crate::kernels::{
     plan::Blueprint,
-    row::{EvenRows, Kept, Length, Row, Rows, chunks, inside_or, load_any, store},
+    row::{EvenRows, Length, Row, Rows, chunks, inside_or, store},
+    source::{Kept, Source},
     sums::{RunningSum, elements_sum},
     team::{Team, lane, team_position},
 };
@@ -29,8 +30,8 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
     // Every unit takes part where others wait for it.
     let own = row < rows;
     let row = usize::min(row, rows - 1);
-    let from_dy = dy_rows.row(row);
-    let from_y = y_rows.row(row);
+    let from_dy = Source::<F, V>::of(dy, dy_rows.row(row));
+    let from_y = Source::<F, V>::of(y, y_rows.row(row));
     let to = dx_rows.row(row);
     let mut dys = Array::<Vector<F, V>>::new(blueprint.held);
     let mut ys = Array::<Vector<F, V>>::new(blueprint.held);
@@ -40,15 +41,15 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
     if comptime!(blueprint.chunked) {
         let mut start = lane;
         while start < length.vectors + lane {
-            kept_dy.load(dy, &from_dy, start, &length, &mut dys);
-            kept_y.load(y, &from_y, start, &length, &mut ys);
+            kept_dy.load(&from_dy, start, &length, &mut dys);
+            kept_y.load(&from_y, start, &length, &mut ys);
             let terms = gradient_terms::<F, A, V>(&dys, &ys, start, &length, form.log, blueprint);
             sum.add(terms);
             start += chunk;
         }
     } else {
-        load_any(dy, &from_dy, lane, &length, &mut dys, 0usize, blueprint);
-        load_any(y, &from_y, lane, &length, &mut ys, 0usize, blueprint);
+        from_dy.load_any(lane, &length, &mut dys, blueprint);
+        from_y.load_any(lane, &length, &mut ys, blueprint);
         sum.add(gradient_terms::<F, A, V>(&dys, &ys, lane, &length, form.log, blueprint));
     }
     let sum = Vector::<A, V>::new(team.sum(elements_sum::<A, V>(sum.total())));
@@ -59,8 +60,8 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
         while left > 0 {
             let start = lane + (left - 1) * chunk;
             if left < chunks {
-                kept_dy.load_again(dy, &from_dy, start, &length, &mut dys);
-                kept_y.load_again(y, &from_y, start, &length, &mut ys);
+                kept_dy.load_again(&from_dy, start, &length, &mut dys);
+                kept_y.load_again(&from_y, start, &length, &mut ys);
             }
             write_gradient::<F, A, V>(
                 &dys, &ys, dx, &to, start, &length, own, sum, form.log, blueprint,

@@ -2,7 +2,8 @@ use super::super::exponentials::{Exponentials, Form, exp, exponential, output, s
 use crate::kernels::{
     ahead::Coming,
     plan::{Blueprint, Ends},
-    row::{EvenRows, Kept, Length, Row, Rows, chunks, fill_past_end, inside_or, load_any, store},
+    row::{EvenRows, Length, Row, Rows, chunks, fill_past_end, inside_or, load_any, store},
+    source::{Kept, Source},
     sums::{elements_max, elements_sum},
     team::{Team, lane, team_in_cube, team_position},
 };
@@ -155,14 +156,14 @@ fn chunked<F: Float, A: Float, V: Size>(
     // Every unit takes part where others wait for it.
     let own = row < rows;
     let row = usize::min(row, rows - 1);
-    let from = x_rows.row(row);
+    let from = Source::<F, V>::of(x, x_rows.row(row));
     let to = y_rows.row(row);
     let mut kept = Kept::<F, V>::new(blueprint);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let mut exponentials = Exponentials::<A, V>::new();
     let mut start = lane;
     while start < length.vectors + lane {
-        kept.load(x, &from, start, length, &mut held);
+        kept.load(&from, start, length, &mut held);
         add::<F, A, V>(&mut exponentials, &mut held, start, length, blueprint);
         start += chunk;
     }
@@ -173,7 +174,7 @@ fn chunked<F: Float, A: Float, V: Size>(
     while left > 0 {
         let start = lane + (left - 1) * chunk;
         if left < chunks {
-            kept.load_again(x, &from, start, length, &mut held);
+            kept.load_again(&from, start, length, &mut held);
         }
         write::<F, A, V>(&mut held, y, &to, start, length, own, largest, scale, form, blueprint);
         left -= 1;
@@ -202,10 +203,10 @@ fn streamed<F: Float, A: Float, V: Size>(
     let mut exponentials = Exponentials::<A, V>::new();
     let mut row = CUBE_POS;
     if row < rows {
-        let from = x_rows.row(row);
+        let from = Source::<F, V>::of(x, x_rows.row(row));
         let mut start = lane;
         while start < length.vectors + lane {
-            kept.load(x, &from, start, length, &mut held);
+            kept.load(&from, start, length, &mut held);
             add::<F, A, V>(&mut exponentials, &mut held, start, length, blueprint);
             start += chunk;
         }
@@ -213,7 +214,7 @@ fn streamed<F: Float, A: Float, V: Size>(
     while row < rows {
         let next = row + CUBE_COUNT;
         let more = next < rows;
-        let from = x_rows.row(row);
+        let from = Source::<F, V>::of(x, x_rows.row(row));
         let from_next = x_rows.row(usize::min(next, rows - 1));
         let to = y_rows.row(row);
         // Before this row's barriers.
@@ -224,7 +225,7 @@ fn streamed<F: Float, A: Float, V: Size>(
         exponentials.clear();
         let mut start = lane;
         while start < length.vectors + lane {
-            kept.load_again(x, &from, start, length, &mut held);
+            kept.load_again(&from, start, length, &mut held);
             let own = true.runtime();
             write::<F, A, V>(
                 &mut held, y, &to, start, length, own, largest, scale, form, blueprint,
