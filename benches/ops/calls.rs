@@ -42,12 +42,14 @@ pub fn time(machine: &Machine, peer: Peer, op: Op, dtype: FloatDType, shape: [us
         .collect();
     let parameters: [Tensor<1>; 2] =
         [(); 2].map(|()| Tensor::random([shape[2]], normal, (&device, DType::from(dtype))));
-    let call = caller(peer, op, parameters.clone());
+    let residual = Tensor::random(shape, normal, (&device, DType::from(dtype)));
+    let call = caller(peer, op, parameters.clone(), residual.clone());
     let forward = |i: usize| drop(call(inputs[i % inputs.len()].clone()));
     let [forward_time, host] = [machine.timer.queued(forward), machine.timer.host(forward)];
 
     let tracked: Vec<_> = inputs.into_iter().map(|x| x.autodiff().require_grad()).collect();
-    let call = caller(peer, op, parameters.map(|p| p.autodiff().require_grad()));
+    let parameters = parameters.map(|p| p.autodiff().require_grad());
+    let call = caller(peer, op, parameters, residual.autodiff().require_grad());
     let both = machine.timer.queued(|i| {
         drop(call(tracked[i % tracked.len()].clone()).backward());
     });
@@ -58,28 +60,51 @@ pub fn time(machine: &Machine, peer: Peer, op: Op, dtype: FloatDType, shape: [us
     Times { forward: forward_time, both: (both - ones).max(0.0), host }
 }
 
+/// Of a sum and its norm both outputs are used, by an addition.
 fn caller(
     peer: Peer,
     op: Op,
     [gamma, beta]: [Tensor<1>; 2],
+    residual: Tensor<3>,
 ) -> Box<dyn Fn(Tensor<3>) -> Tensor<3>> {
     match (op, peer) {
         (Op::RmsNorm, Peer::BurnFused) => {
             Box::new(move |x| burn_fused::rms_norm(x, Some(gamma.clone()), 1e-5))
         }
         (Op::RmsNorm, Peer::Burn) => {
-            let gamma = Param::from_tensor(gamma);
-            let norm = nn::RmsNorm { gamma, epsilon: 1e-5 };
+            let norm = burns_rms_norm(gamma);
             Box::new(move |x| norm.forward(x))
+        }
+        (Op::AddRmsNorm, Peer::BurnFused) => Box::new(move |x| {
+            let gamma = Some(gamma.clone());
+            let (y, sum) = burn_fused::add_rms_norm(x, residual.clone(), gamma, 1e-5);
+            y + sum
+        }),
+        (Op::AddRmsNorm, Peer::Burn) => {
+            let norm = burns_rms_norm(gamma);
+            Box::new(move |x| {
+                let sum = x + residual.clone();
+                norm.forward(sum.clone()) + sum
+            })
         }
         (Op::LayerNorm, Peer::BurnFused) => Box::new(move |x| {
             burn_fused::layer_norm(x, Some(gamma.clone()), Some(beta.clone()), 1e-5)
         }),
         (Op::LayerNorm, Peer::Burn) => {
-            let mut norm = nn::LayerNormConfig::new(gamma.dims()[0]).init(&gamma.device());
-            norm.gamma = Param::from_tensor(gamma);
-            norm.beta = Some(Param::from_tensor(beta));
+            let norm = burns_layer_norm(gamma, beta);
             Box::new(move |x| norm.forward(x))
+        }
+        (Op::AddLayerNorm, Peer::BurnFused) => Box::new(move |x| {
+            let (gamma, beta) = (Some(gamma.clone()), Some(beta.clone()));
+            let (y, sum) = burn_fused::add_layer_norm(x, residual.clone(), gamma, beta, 1e-5);
+            y + sum
+        }),
+        (Op::AddLayerNorm, Peer::Burn) => {
+            let norm = burns_layer_norm(gamma, beta);
+            Box::new(move |x| {
+                let sum = x + residual.clone();
+                norm.forward(sum.clone()) + sum
+            })
         }
         (Op::Softmax, Peer::BurnFused) => Box::new(|x| burn_fused::softmax(x, 2)),
         (Op::Softmax, Peer::Burn) => Box::new(|x| activation::softmax(x, 2)),
@@ -88,4 +113,15 @@ fn caller(
         (Op::SoftmaxDim1, Peer::BurnFused) => Box::new(|x| burn_fused::softmax(x, 1)),
         (Op::SoftmaxDim1, Peer::Burn) => Box::new(|x| activation::softmax(x, 1)),
     }
+}
+
+fn burns_rms_norm(gamma: Tensor<1>) -> nn::RmsNorm {
+    nn::RmsNorm { gamma: Param::from_tensor(gamma), epsilon: 1e-5 }
+}
+
+fn burns_layer_norm(gamma: Tensor<1>, beta: Tensor<1>) -> nn::LayerNorm {
+    let mut norm = nn::LayerNormConfig::new(gamma.dims()[0]).init(&gamma.device());
+    norm.gamma = Param::from_tensor(gamma);
+    norm.beta = Some(Param::from_tensor(beta));
+    norm
 }

@@ -13,27 +13,58 @@ pub fn time(machine: &Machine, op: Op, dtype: FloatDType, shape: [usize; 3]) -> 
     match op {
         Op::RmsNorm => norm(machine, Norm::Rms, dtype, shape),
         Op::LayerNorm => norm(machine, Norm::Layer, dtype, shape),
+        Op::AddRmsNorm => add_norm(machine, Norm::Rms, dtype, shape),
+        Op::AddLayerNorm => add_norm(machine, Norm::Layer, dtype, shape),
         Op::Softmax => softmax(machine, Softmax::Plain, 2, dtype, shape),
         Op::LogSoftmax => softmax(machine, Softmax::Log, 2, dtype, shape),
         Op::SoftmaxDim1 => softmax(machine, Softmax::Plain, 1, dtype, shape),
     }
 }
 
-/// All gradients are wanted.
+/// A norm's gamma and beta, and that all gradients are wanted.
+fn parameters(
+    machine: &Machine,
+    norm: Norm,
+    dtype: FloatDType,
+    columns: usize,
+) -> ([OptionalTensor<CubeBackend>; 2], NormWanted) {
+    let parameter = || OptionalTensor::Some(machine.random(dtype, &[columns]));
+    let beta = (norm == Norm::Layer).then(parameter).unwrap_or(OptionalTensor::None);
+    let beta_type = (norm == Norm::Layer).then_some(dtype.into());
+    ([parameter(), beta], NormWanted { x: true, gamma: true, beta: beta_type })
+}
+
 fn norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
-    let parameter = || OptionalTensor::Some(machine.random(dtype, &shape[2..]));
-    let (gamma, beta) = match norm {
-        Norm::Rms => (parameter(), OptionalTensor::None),
-        Norm::Layer => (parameter(), parameter()),
-    };
-    let wanted =
-        NormWanted { x: true, gamma: true, beta: (norm == Norm::Layer).then_some(dtype.into()) };
+    let ([gamma, beta], wanted) = parameters(machine, norm, dtype, shape[2]);
     let run = |x| CubeBackend::norm_forward(x, gamma.clone(), beta.clone(), norm, 1, 1e-5);
     let sets = inputs(machine, dtype, shape, |x| run(x).statistics);
     let forward = machine.timer.device(|i| drop(run(sets[i % sets.len()].0.clone())));
     let backward = machine.timer.device(|i| {
         let (x, dy, statistics) = sets[i % sets.len()].clone();
-        CubeBackend::norm_backward(x, gamma.clone(), statistics, dy, norm, 1, wanted);
+        let none = OptionalTensor::None;
+        CubeBackend::norm_backward(x, gamma.clone(), statistics, dy, none, norm, 1, wanted);
+    });
+    [forward, backward]
+}
+
+/// Forward the residual is in the gradient's place; backward x is in that of the sum's gradient.
+fn add_norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
+    let ([gamma, beta], wanted) = parameters(machine, norm, dtype, shape[2]);
+    let run = |x, residual| {
+        CubeBackend::add_norm_forward(x, residual, gamma.clone(), beta.clone(), norm, 1, 1e-5)
+    };
+    let sets = inputs(machine, dtype, shape, |x| {
+        let outputs = run(x.clone(), x);
+        (outputs.sum, outputs.statistics)
+    });
+    let forward = machine.timer.device(|i| {
+        let (x, residual, _) = sets[i % sets.len()].clone();
+        drop(run(x, residual));
+    });
+    let backward = machine.timer.device(|i| {
+        let (x, dy, (sum, statistics)) = sets[i % sets.len()].clone();
+        let dsum = OptionalTensor::Some(x);
+        CubeBackend::norm_backward(sum, gamma.clone(), statistics, dy, dsum, norm, 1, wanted);
     });
     [forward, backward]
 }

@@ -6,6 +6,10 @@ use clap::ValueEnum;
 pub enum Op {
     RmsNorm,
     LayerNorm,
+    /// RMSNorm of a sum, and the sum
+    AddRmsNorm,
+    /// LayerNorm of a sum, and the sum
+    AddLayerNorm,
     Softmax,
     LogSoftmax,
     /// Softmax along dimension 1 of [rows / 3136, columns, 56, 56]
@@ -18,6 +22,8 @@ impl Op {
         match self {
             Self::RmsNorm => "rms",
             Self::LayerNorm => "ln",
+            Self::AddRmsNorm => "add_rms",
+            Self::AddLayerNorm => "add_ln",
             Self::Softmax => "softmax",
             Self::LogSoftmax => "log_softmax",
             Self::SoftmaxDim1 => "softmax_dim1",

@@ -4,11 +4,15 @@ use super::results::{Measure, Results};
 use std::collections::BTreeMap;
 
 /// The directions of the ops that figures are shown of, with their names.
-pub const OPS: [(&str, &str); 8] = [
+pub const OPS: [(&str, &str); 12] = [
     ("rms_fwd", "RMSNorm forward"),
     ("rms_bwd", "RMSNorm backward"),
     ("ln_fwd", "LayerNorm forward"),
     ("ln_bwd", "LayerNorm backward"),
+    ("add_rms_fwd", "residual and RMSNorm forward"),
+    ("add_rms_bwd", "residual and RMSNorm backward"),
+    ("add_ln_fwd", "residual and LayerNorm forward"),
+    ("add_ln_bwd", "residual and LayerNorm backward"),
     ("softmax_fwd", "softmax forward"),
     ("softmax_bwd", "softmax backward"),
     ("log_softmax_fwd", "log-softmax forward"),

@@ -7,12 +7,12 @@ use crate::{
     deliver::deliver,
     device,
     layout::{LAYOUTS, Laid},
-    op::dtypes,
+    memory,
     random::Random,
 };
 use burn::tensor::{DType, Tensor};
 
-both!(every_layout buffers_are_reused clones_are_left_alone);
+both!(every_layout buffers_are_reused clones_are_left_alone what_is_kept);
 
 /// The residual and the sum's gradient in each layout; x's and dy's are `laws`.
 fn every_layout<O: AddNorm>(op: O) {
@@ -88,26 +88,66 @@ fn buffers_are_reused<O: AddNorm>(op: O) {
 fn clones_are_left_alone<O: AddNorm>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("clones_are_left_alone"), Report::default());
-    for dtype in dtypes::<O>(&device) {
-        for shape in [[3, 64], [37, 257], [2, 40_001]] {
-            let sums = Sums::random::<O>(&shape, 1, dtype, Some(dtype), &mut random);
-            let kept = sums.run(op, Used::Both, usize::MAX, &device);
-            for held in 0..4 {
-                let [x, residual] =
-                    [&sums.data.x, &sums.residual].map(|values| values.tensor::<2>(&device));
-                let clones = [
-                    (held & 1 != 0).then(|| (x.clone(), &sums.data.x)),
-                    (held & 2 != 0).then(|| (residual.clone(), &sums.residual)),
-                ];
-                let (y, sum) = op.add(x, residual, sums.data.parameters::<1>(&device));
-                let case = format!("{} {}, held {held:b}", O::ADD, sums.data);
-                let [y, sum] = [y, sum].map(Tensor::into_data);
-                report.add(&case, [same_bits("y", &kept.y, &y), same_bits("sum", &kept.sum, &sum)]);
-                for (clone, values) in clones.into_iter().flatten() {
-                    report.add(&case, [same_bits("a clone", &values.data(), &clone.into_data())]);
-                }
+    for shape in [[3, 64], [37, 257], [2, 40_001]] {
+        let sums = Sums::random::<O>(&shape, 1, DType::F32, Some(DType::F32), &mut random);
+        let kept = sums.run(op, Used::Both, usize::MAX, &device);
+        for held in 0..4 {
+            let [x, residual] =
+                [&sums.data.x, &sums.residual].map(|values| values.tensor::<2>(&device));
+            let clones = [
+                (held & 1 != 0).then(|| (x.clone(), &sums.data.x)),
+                (held & 2 != 0).then(|| (residual.clone(), &sums.residual)),
+            ];
+            let (y, sum) = op.add(x, residual, sums.data.parameters::<1>(&device));
+            let case = format!("{} {}, held {held:b}", O::ADD, sums.data);
+            let [y, sum] = [y, sum].map(Tensor::into_data);
+            report.add(&case, [same_bits("y", &kept.y, &y), same_bits("sum", &kept.sum, &sum)]);
+            for (clone, values) in clones.into_iter().flatten() {
+                report.add(&case, [same_bits("a clone", &values.data(), &clone.into_data())]);
             }
         }
     }
     report.finish();
+}
+
+/// Of x and the residual, which the graph alone would hold, nothing; of outputs that are not used any more, the
+/// sum.
+fn what_is_kept<O: AddNorm>(op: O) {
+    let Some(device) = device::open() else { return };
+    let Some(_) = memory::of_this_thread() else {
+        return println!("skipped: {} does not tell what memory is in use", device::name());
+    };
+    let mut random = Random::of("what_is_kept");
+    let [rows, columns] = [1024, 1024];
+    let sums = Sums::random::<O>(&[rows, columns], 1, DType::F32, Some(DType::F32), &mut random);
+    let parameters = sums.data.parameters::<1>(&device).into_iter();
+    let parameters: Vec<_> = parameters.map(|p| p.map(|p| p.autodiff().require_grad())).collect();
+    let settled = || {
+        device.sync().unwrap();
+        memory::of_this_thread().expect("it told before").in_use
+    };
+    let call = || {
+        let leaf =
+            |values: &crate::values::Values| values.tensor::<2>(&device).autodiff().require_grad();
+        let (x, residual) = (leaf(&sums.data.x), leaf(&sums.residual));
+        // Not leaves, which would be held for their gradients.
+        op.add(x * 2.0, residual * 2.0, parameters.clone())
+    };
+    drop(call().0.into_data());
+    let measure = || {
+        let before = settled();
+        let (y, sum) = call();
+        drop(y);
+        let kept = settled().saturating_sub(before);
+        drop(deliver(sum, sums.dsum.tensor(&device)).backward());
+        (kept, settled().saturating_sub(before))
+    };
+    // More than once, as now and then another test's thread has the same stream.
+    let found = [(); 3].map(|()| measure());
+    let (sum, statistics) = (4 * (rows * columns) as u64, 4 * 3 * rows as u64);
+    const ROUNDING: u64 = 1 << 16;
+    let fits = |(kept, stays): &(u64, u64)| {
+        (sum..=sum + statistics + ROUNDING).contains(kept) && *stays <= ROUNDING
+    };
+    assert!(found.iter().any(fits), "{found:?} bytes between and after, for a sum of {sum}");
 }

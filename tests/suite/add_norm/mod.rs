@@ -17,6 +17,7 @@ mod buffers;
 mod errors;
 mod graph;
 mod laws;
+mod modules;
 mod numbers;
 
 /// The norm of a sum, and the sum.
