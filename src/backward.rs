@@ -1,4 +1,5 @@
 //! The ops on Burn's autodiff graph: what each step saves, and which gradients it asks for.
 
+mod cross_entropy;
 mod norm;
 mod softmax;

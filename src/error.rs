@@ -97,6 +97,14 @@ pub enum FusedError {
         /// The argument's device.
         found: String,
     },
+    /// Label smoothing is not a part of one.
+    #[error("{op}: `label_smoothing` must be from 0 to 1, found {found}")]
+    Smoothing {
+        /// The function called.
+        op: &'static str,
+        /// The value given.
+        found: f64,
+    },
     /// Epsilon is negative, infinite or NaN.
     #[error("{op}: `epsilon` must be finite and not negative, found {found}")]
     Epsilon {

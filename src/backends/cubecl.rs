@@ -1,5 +1,6 @@
 //! CubeCL runtimes: primitives in, kernels launched.
 
+mod cross_entropy;
 mod layout;
 mod norm;
 mod softmax;

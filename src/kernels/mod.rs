@@ -2,6 +2,7 @@
 
 mod ahead;
 mod column_sum;
+pub(crate) mod cross_entropy;
 mod matrix;
 pub(crate) mod norm;
 mod plan;

@@ -5,8 +5,9 @@
 //! to one another have columns next to one another ([`columns`]).
 
 mod columns;
-mod exponentials;
+pub(super) mod exponentials;
 mod rows;
+pub(super) mod totals;
 
 use super::{
     matrix::{Matrix, Output},

@@ -2,7 +2,7 @@
 
 use super::{Needs, computes_in};
 use crate::FusedError;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 /// Collects the checks of one call under the name of its function.
 pub(crate) struct Check<'a, const D: usize> {
@@ -80,6 +80,11 @@ impl<'a, const D: usize> Check<'a, D> {
             return Ok(());
         }
         self.supported(argument, parameter.dtype())
+    }
+
+    /// There is a target for each of the input's first dimension, on its device.
+    pub(crate) fn targets(&self, targets: &Tensor<1, Int>) -> Result<(), FusedError> {
+        self.placed("targets", &self.x.dims()[..1], &targets.dims(), targets.device())
     }
 
     /// `other` has the input's shape, element type and device.

@@ -1,15 +1,17 @@
 //! The ops composed of Burn's tensor operations, and what their bodies share: the accumulator, sums,
 //! and saying once that no kernel ran.
 
+mod cross_entropy;
 mod norm;
 mod softmax;
 
+pub(crate) use cross_entropy::{cross_entropy, cross_entropy_backward};
 pub(crate) use norm::{norm_backward, norm_forward};
 pub(crate) use softmax::{softmax, softmax_backward};
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
-    tensor::{DType, FloatDType, Shape, Slice},
+    tensor::{BoolDType, DType, FloatDType, Shape, Slice},
 };
 use std::{
     collections::BTreeSet,
@@ -76,6 +78,11 @@ pub(crate) fn sum<B: Backend>(mut tensor: FloatTensor<B>, dim: usize) -> FloatTe
             sums
         };
     }
+}
+
+/// The type of a device's booleans.
+pub(crate) fn bools<B: Backend>(device: &B::Device) -> BoolDType {
+    burn::backend::get_device_settings::<B>(device).bool_dtype
 }
 
 /// The mean of each of a matrix's rows.

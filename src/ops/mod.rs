@@ -3,6 +3,7 @@
 mod add_norm;
 mod check;
 pub(crate) mod composed;
+mod cross_entropy;
 mod execution;
 mod layer_norm;
 mod norm;
@@ -13,6 +14,7 @@ mod softmax;
 pub use add_norm::*;
 pub(crate) use check::*;
 pub(crate) use composed::{accumulator, matrix};
+pub use cross_entropy::*;
 pub use execution::*;
 pub use layer_norm::*;
 pub use norm::*;

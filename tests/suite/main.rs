@@ -9,6 +9,7 @@ mod bf16;
 mod buffer;
 mod cases;
 mod compare;
+mod cross_entropy;
 mod deliver;
 mod device;
 mod errors;

@@ -12,7 +12,7 @@ const MARGIN: f32 = 8.0;
 /// base lags behind, so that slowly rising values do not round the sum each time anew. Each element of
 /// a vector has its own.
 #[derive(CubeType)]
-pub(super) struct Exponentials<A: Float, V: Size> {
+pub(in crate::kernels) struct Exponentials<A: Float, V: Size> {
     pub largest: Vector<A, V>,
     base: Vector<A, V>,
     sum: RunningSum<A, V>,
@@ -62,7 +62,7 @@ impl<A: Float, V: Size> Exponentials<A, V> {
 /// The exponential, the same whatever the width: CubeCL's CPU compiler takes another function for one
 /// number than for several.
 #[cube]
-pub(super) fn exp<A: Float, V: Size>(x: Vector<A, V>) -> Vector<A, V> {
+pub(in crate::kernels) fn exp<A: Float, V: Size>(x: Vector<A, V>) -> Vector<A, V> {
     let width = x.vector_size().comptime();
     if comptime!(width == 1) {
         let pair = Vector::<A, Const<2>>::new(x.extract(0usize));
@@ -86,7 +86,7 @@ fn ln<A: Float, V: Size>(x: Vector<A, V>) -> Vector<A, V> {
 
 /// What is returned. Compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Form {
+pub(in crate::kernels) struct Form {
     /// The logarithm.
     pub log: bool,
     /// Whether the output is rounded to a narrower type, beside which the rounding of `1 / s` is
@@ -95,14 +95,14 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub(super) fn new(log: bool, types: Types) -> Self {
+    pub(in crate::kernels) fn new(log: bool, types: Types) -> Self {
         Self { log, narrow: types.x.size() < types.accumulator.size() }
     }
 }
 
 /// `exp(x − m) / s` or `x − m − ln(s)`, given what [`scale`] made of `s`.
 #[cube]
-pub(super) fn output<A: Float, V: Size>(
+pub(in crate::kernels) fn output<A: Float, V: Size>(
     x: Vector<A, V>,
     largest: Vector<A, V>,
     scale: Vector<A, V>,
@@ -120,7 +120,7 @@ pub(super) fn output<A: Float, V: Size>(
 
 /// `exp(x − m)`, as if `x − m` were not rounded, but where the output is.
 #[cube]
-pub(super) fn exponential<A: Float, V: Size>(
+pub(in crate::kernels) fn exponential<A: Float, V: Size>(
     x: Vector<A, V>,
     largest: Vector<A, V>,
     #[comptime] form: Form,
@@ -136,7 +136,7 @@ pub(super) fn exponential<A: Float, V: Size>(
 
 /// `exponential / s`, given what [`scale`] made of `s`.
 #[cube]
-pub(super) fn share<A: Float, V: Size>(
+pub(in crate::kernels) fn share<A: Float, V: Size>(
     exponential: Vector<A, V>,
     scale: Vector<A, V>,
     #[comptime] form: Form,
@@ -167,7 +167,10 @@ fn quotient<A: Float, V: Size>(a: Vector<A, V>, b: Vector<A, V>) -> Vector<A, V>
 
 /// `s`, `1 / s` or `ln(s)`.
 #[cube]
-pub(super) fn scale<A: Float, V: Size>(sum: Vector<A, V>, #[comptime] form: Form) -> Vector<A, V> {
+pub(in crate::kernels) fn scale<A: Float, V: Size>(
+    sum: Vector<A, V>,
+    #[comptime] form: Form,
+) -> Vector<A, V> {
     if comptime!(form.log) {
         ln::<A, V>(sum)
     } else if comptime!(form.narrow) {
@@ -179,7 +182,7 @@ pub(super) fn scale<A: Float, V: Size>(sum: Vector<A, V>, #[comptime] form: Form
 
 /// What is summed over a row for its gradient: `dy·y` or `dy`.
 #[cube]
-pub(super) fn gradient_term<A: Float, V: Size>(
+pub(in crate::kernels) fn gradient_term<A: Float, V: Size>(
     dy: Vector<A, V>,
     y: Vector<A, V>,
     #[comptime] log: bool,
@@ -189,7 +192,7 @@ pub(super) fn gradient_term<A: Float, V: Size>(
 
 /// `y·(dy − sum)` or `dy − exp(y)·sum`.
 #[cube]
-pub(super) fn gradient<A: Float, V: Size>(
+pub(in crate::kernels) fn gradient<A: Float, V: Size>(
     dy: Vector<A, V>,
     y: Vector<A, V>,
     sum: Vector<A, V>,

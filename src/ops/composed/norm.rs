@@ -1,10 +1,10 @@
-use super::{log_composed, narrow, row_mean, sum, widen};
+use super::{bools, log_composed, narrow, row_mean, sum, widen};
 use crate::ops::{
     Norm, NormGradients, NormOutput, NormWanted, OptionalTensor, accumulator, matrix,
 };
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
-    tensor::{BoolDType, FloatDType, Shape},
+    tensor::{FloatDType, Shape},
 };
 
 pub(crate) fn norm_forward<B: Backend>(
@@ -59,11 +59,6 @@ pub(crate) fn norm_forward<B: Backend>(
     let statistics = [inverse_root].into_iter().chain(means);
     let flat = statistics.map(|tensor| B::float_reshape(tensor, Shape::new([1, rows])));
     NormOutput { y: narrow::<B>(y, dtype, shape), statistics: B::float_cat(flat.collect(), 0) }
-}
-
-/// The type of a device's booleans.
-fn bools<B: Backend>(device: &B::Device) -> BoolDType {
-    burn::backend::get_device_settings::<B>(device).bool_dtype
 }
 
 /// What each row is multiplied by: 1, or a power of two where squares might leave the range.

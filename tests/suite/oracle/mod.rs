@@ -1,9 +1,11 @@
 //! The ops in f64 with plain loops, and for each value the scale that its error is measured by.
 
+mod cross_entropy;
 mod layer_norm;
 mod rms_norm;
 mod softmax;
 
+pub use cross_entropy::{Missing, Terms, cross_entropy};
 pub use layer_norm::layer_norm;
 pub use rms_norm::rms_norm;
 pub use softmax::{log_softmax, softmax};

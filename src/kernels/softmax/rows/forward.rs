@@ -1,8 +1,11 @@
-use super::super::exponentials::{Exponentials, Form, exp, exponential, output, scale, share};
+use super::super::{
+    exponentials::{Exponentials, Form, exponential, output, scale, share},
+    totals::{add, finished, inside_or_padded, largest, pad, sum},
+};
 use crate::kernels::{
     ahead::Coming,
-    plan::{Blueprint, Ends},
-    row::{EvenRows, Length, Row, Rows, chunks, fill_past_end, inside_or, load_any, store},
+    plan::Blueprint,
+    row::{EvenRows, Length, Row, Rows, chunks, fill_past_end, load_any, store},
     source::{Kept, Source},
     sums::{elements_max, elements_sum},
     team::{Team, lane, team_in_cube, team_position},
@@ -62,33 +65,6 @@ pub(super) fn softmax_kernel<F: Float, A: Float, V: Size>(
             held_row::<F, A, V>(&mut held, y, &to, own, &length, &mut team, form, blueprint);
         }
     }
-}
-
-/// Makes −∞, which adds nothing to a sum of exponentials, what of a unit's vectors is past the end of a
-/// row whose last vector is a part of one: once, as it is much to ask for each element. Elsewhere whole
-/// vectors are left out where they are used, as WGSL has no −∞.
-#[cube]
-fn pad<F: Float, V: Size>(
-    held: &mut Array<Vector<F, V>>,
-    start: usize,
-    length: &Length,
-    #[comptime] blueprint: Blueprint,
-) {
-    if comptime!(blueprint.ends.ragged) {
-        fill_past_end(held, F::new(f32::NEG_INFINITY), start, length, blueprint);
-    }
-}
-
-/// [`inside_or`] of what comes of [`pad`]ded values.
-#[cube]
-fn inside_or_padded<A: Float, V: Size>(
-    value: Vector<A, V>,
-    other: A,
-    column: usize,
-    length: &Length,
-    #[comptime] ends: Ends,
-) -> Vector<A, V> {
-    if comptime!(ends.ragged) { value } else { inside_or(value, other, column, length, ends) }
 }
 
 /// A row in registers.
@@ -242,73 +218,6 @@ fn streamed<F: Float, A: Float, V: Size>(
         }
         row = next;
     }
-}
-
-/// Adds the exponentials of what is held.
-#[cube]
-fn add<F: Float, A: Float, V: Size>(
-    exponentials: &mut Exponentials<A, V>,
-    held: &mut Array<Vector<F, V>>,
-    start: usize,
-    length: &Length,
-    #[comptime] blueprint: Blueprint,
-) {
-    pad(held, start, length, blueprint);
-    let base = exponentials.raise(largest::<F, A, V>(held, start, length, blueprint));
-    exponentials.add(sum::<F, A, V>(held, base, start, length, blueprint));
-}
-
-/// The largest of a row's values, and what [`scale`] makes of the sum of its exponentials.
-#[cube]
-fn finished<A: Float, V: Size>(
-    exponentials: &Exponentials<A, V>,
-    team: &mut Team<A>,
-    #[comptime] form: Form,
-) -> (Vector<A, V>, Vector<A, V>) {
-    let largest = team.max(elements_max::<A, V>(exponentials.largest));
-    let largest = Vector::<A, V>::new(largest);
-    let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
-    (largest, scale::<A, V>(Vector::new(total), form))
-}
-
-/// The largest of the held values, or the least finite number if all are −∞.
-#[cube]
-fn largest<F: Float, A: Float, V: Size>(
-    held: &mut Array<Vector<F, V>>,
-    start: usize,
-    length: &Length,
-    #[comptime] blueprint: Blueprint,
-) -> Vector<A, V> {
-    let mut largest = Vector::<A, V>::new(A::min_value());
-    #[unroll]
-    for i in 0..blueprint.held {
-        let ends = comptime!(blueprint.ends_of(i));
-        let column = start + i * blueprint.lanes;
-        let value = Vector::<A, V>::cast_from(held[i]);
-        let value = inside_or_padded(value, A::min_value(), column, length, ends);
-        largest = max(largest, value);
-    }
-    largest
-}
-
-/// The sum of the exponentials of what is held, less `base`.
-#[cube]
-fn sum<F: Float, A: Float, V: Size>(
-    held: &mut Array<Vector<F, V>>,
-    base: Vector<A, V>,
-    start: usize,
-    length: &Length,
-    #[comptime] blueprint: Blueprint,
-) -> Vector<A, V> {
-    let mut sum = Vector::<A, V>::zero();
-    #[unroll]
-    for i in 0..blueprint.held {
-        let ends = comptime!(blueprint.ends_of(i));
-        let column = start + i * blueprint.lanes;
-        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
-        sum += inside_or_padded(term, A::new(0.0), column, length, ends);
-    }
-    sum
 }
 
 #[cube]

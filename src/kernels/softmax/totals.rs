@@ -1,0 +1,104 @@
+//! The largest value and the sum of exponentials of rows as units hold them.
+
+use super::exponentials::{Exponentials, Form, exp, scale};
+use crate::kernels::{
+    plan::{Blueprint, Ends},
+    row::{Length, fill_past_end, inside_or},
+    sums::{elements_max, elements_sum},
+    team::Team,
+};
+use cubecl::prelude::*;
+
+/// Makes −∞, which adds nothing to a sum of exponentials, what of a unit's vectors is past the end of a
+/// row whose last vector is a part of one: once, as it is much to ask for each element. Elsewhere whole
+/// vectors are left out where they are used, as WGSL has no −∞.
+#[cube]
+pub(in crate::kernels) fn pad<F: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) {
+    if comptime!(blueprint.ends.ragged) {
+        fill_past_end(held, F::new(f32::NEG_INFINITY), start, length, blueprint);
+    }
+}
+
+/// [`inside_or`] of what comes of [`pad`]ded values.
+#[cube]
+pub(in crate::kernels) fn inside_or_padded<A: Float, V: Size>(
+    value: Vector<A, V>,
+    other: A,
+    column: usize,
+    length: &Length,
+    #[comptime] ends: Ends,
+) -> Vector<A, V> {
+    if comptime!(ends.ragged) { value } else { inside_or(value, other, column, length, ends) }
+}
+
+/// Adds the exponentials of what is held.
+#[cube]
+pub(in crate::kernels) fn add<F: Float, A: Float, V: Size>(
+    exponentials: &mut Exponentials<A, V>,
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) {
+    pad(held, start, length, blueprint);
+    let base = exponentials.raise(largest::<F, A, V>(held, start, length, blueprint));
+    exponentials.add(sum::<F, A, V>(held, base, start, length, blueprint));
+}
+
+/// The largest of a row's values, and what [`scale`] makes of the sum of its exponentials.
+#[cube]
+pub(in crate::kernels) fn finished<A: Float, V: Size>(
+    exponentials: &Exponentials<A, V>,
+    team: &mut Team<A>,
+    #[comptime] form: Form,
+) -> (Vector<A, V>, Vector<A, V>) {
+    let largest = team.max(elements_max::<A, V>(exponentials.largest));
+    let largest = Vector::<A, V>::new(largest);
+    let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
+    (largest, scale::<A, V>(Vector::new(total), form))
+}
+
+/// The largest of the held values, or the least finite number if all are −∞.
+#[cube]
+pub(in crate::kernels) fn largest<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut largest = Vector::<A, V>::new(A::min_value());
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let value = Vector::<A, V>::cast_from(held[i]);
+        let value = inside_or_padded(value, A::min_value(), column, length, ends);
+        largest = max(largest, value);
+    }
+    largest
+}
+
+/// The sum of the exponentials of what is held, less `base`.
+#[cube]
+pub(in crate::kernels) fn sum<F: Float, A: Float, V: Size>(
+    held: &mut Array<Vector<F, V>>,
+    base: Vector<A, V>,
+    start: usize,
+    length: &Length,
+    #[comptime] blueprint: Blueprint,
+) -> Vector<A, V> {
+    let mut sum = Vector::<A, V>::zero();
+    #[unroll]
+    for i in 0..blueprint.held {
+        let ends = comptime!(blueprint.ends_of(i));
+        let column = start + i * blueprint.lanes;
+        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
+        sum += inside_or_padded(term, A::new(0.0), column, length, ends);
+    }
+    sum
+}

@@ -1,0 +1,84 @@
+//! What is refused.
+
+use crate::{device, panics};
+use burn::tensor::{Device, Int, Tensor};
+use burn_fused::{CrossEntropyOptions, FusedError, cross_entropy, try_cross_entropy};
+
+const OP: &str = "cross_entropy";
+
+fn refuses(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    weights: Option<Tensor<1>>,
+    smoothing: f64,
+    expected: FusedError,
+    message: &str,
+) {
+    let options = CrossEntropyOptions { ignore_index: None, label_smoothing: smoothing };
+    let call = || (logits.clone(), targets.clone(), weights.clone(), options);
+    let (l, t, w, o) = call();
+    let found = try_cross_entropy(l, t, w, o).expect_err("it must be refused");
+    // NaN is not equal to itself, its debug form is.
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+    let message = format!("{OP}: {message}");
+    assert_eq!(found.to_string(), message);
+    let (l, t, w, o) = call();
+    assert_eq!(panics::message(|| cross_entropy(l, t, w, o)), Some(message));
+}
+
+fn logits(device: &Device) -> Tensor<2> {
+    Tensor::zeros([3, 4], device)
+}
+
+fn targets(rows: usize, device: &Device) -> Tensor<1, Int> {
+    Tensor::zeros([rows], device)
+}
+
+#[test]
+fn shapes() {
+    let Some(device) = device::open() else { return };
+    let shape = |argument, expected: usize, found: usize| FusedError::Shape {
+        op: OP,
+        argument,
+        expected: vec![expected],
+        found: vec![found],
+    };
+    let message = "`targets` must have the shape [3], found [4]";
+    refuses(logits(&device), targets(4, &device), None, 0.0, shape("targets", 3, 4), message);
+    let weights = Some(Tensor::ones([3], &device));
+    let message = "`weights` must have the shape [4], found [3]";
+    refuses(logits(&device), targets(3, &device), weights, 0.0, shape("weights", 4, 3), message);
+    let empty = Tensor::zeros([3, 0], &device);
+    let error = FusedError::EmptyRows { op: OP, argument: "x", found: vec![3, 0] };
+    let message = "`x` must have at least one element in a row, found the shape [3, 0]";
+    refuses(empty, targets(3, &device), None, 0.0, error, message);
+}
+
+#[test]
+fn smoothing() {
+    let Some(device) = device::open() else { return };
+    for (found, shown) in [(-0.1, "-0.1"), (1.5, "1.5"), (f64::NAN, "NaN")] {
+        let error = FusedError::Smoothing { op: OP, found };
+        let message = format!("`label_smoothing` must be from 0 to 1, found {shown}");
+        refuses(logits(&device), targets(3, &device), None, found, error, &message);
+    }
+}
+
+#[test]
+fn another_device() {
+    let (Some(device), Some(other)) = (device::open(), device::another()) else { return };
+    let other = other.device;
+    let error = |argument| FusedError::Device {
+        op: OP,
+        argument,
+        expected: format!("{device:?}"),
+        found: format!("{other:?}"),
+    };
+    let message = |argument| {
+        format!("`{argument}` must be on the input's device {device:?}, found {other:?}")
+    };
+    let far = targets(3, &other);
+    refuses(logits(&device), far, None, 0.0, error("targets"), &message("targets"));
+    let (near, far) = (targets(3, &device), Some(Tensor::ones([4], &other)));
+    refuses(logits(&device), near, far, 0.0, error("weights"), &message("weights"));
+}

@@ -1,0 +1,226 @@
+//! Losses and gradients beside the oracle, and beside Burn's.
+
+use super::Inputs;
+use crate::{
+    compare::Report,
+    device,
+    op::dtypes,
+    oracle::magnitude,
+    property,
+    random::Random,
+    softmax::Softmax,
+    values::{Values, exact, round},
+};
+use burn::{
+    nn::loss::CrossEntropyLossConfig,
+    tensor::{DType, Device, Tensor},
+};
+use burn_fused::{CrossEntropyOptions, cross_entropy};
+use proptest::{option, prelude::*, sample::select};
+
+const PLAIN: CrossEntropyOptions = CrossEntropyOptions { ignore_index: None, label_smoothing: 0.0 };
+const SMOOTH: CrossEntropyOptions = CrossEntropyOptions { label_smoothing: 0.1, ..PLAIN };
+
+fn check(inputs: &Inputs, device: &Device, report: &mut Report) {
+    report.add(inputs, inputs.check(&inputs.run(device)));
+}
+
+/// Vocabularies of models among them.
+#[test]
+fn every_size() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("every_size"), Report::default());
+    let mut shapes =
+        vec![[0, 5], [1, 1], [3, 2], [257, 33], [2049, 64], [37, 1000], [5, 32_000], [3, 50_257]];
+    if device::is_fast() {
+        shapes.extend([[1024, 128_000], [64, 256_000]]);
+    }
+    for shape in shapes {
+        for (weights, options) in [(None, PLAIN), (Some(DType::F32), SMOOTH)] {
+            check(
+                &Inputs::random(shape, DType::F32, weights, options, &mut random),
+                &device,
+                &mut report,
+            );
+        }
+    }
+    report.finish();
+}
+
+#[test]
+fn every_type() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("every_type"), Report::default());
+    for dtype in dtypes::<Softmax>(&device) {
+        for weights in [None, Some(dtype), Some(DType::F32)] {
+            for options in [PLAIN, SMOOTH, CrossEntropyOptions { label_smoothing: 1.0, ..PLAIN }] {
+                let inputs = Inputs::random([19, 1000], dtype, weights, options, &mut random);
+                check(&inputs, &device, &mut report);
+            }
+        }
+    }
+    report.finish();
+}
+
+/// Rows that are left out, also where their logits are not numbers; and targets that are no classes.
+#[test]
+fn ignored_and_missing() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("ignored_and_missing"), Report::default());
+    for ignore_index in [Some(-100), Some(3), Some(1 << 40), None] {
+        for label_smoothing in [0.0, 0.2] {
+            let options = CrossEntropyOptions { ignore_index, label_smoothing };
+            let mut inputs = Inputs::random([9, 77], DType::F32, None, options, &mut random);
+            for (row, target) in [(1, -100), (2, 3), (4, 77), (5, -1), (7, -100)] {
+                inputs.targets[row] = target;
+            }
+            inputs.logits.data[7 * 77 + 5] = f64::NAN;
+            check(&inputs, &device, &mut report);
+        }
+    }
+    report.finish();
+}
+
+#[test]
+fn far_and_infinite_logits() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("far_and_infinite_logits"), Report::default());
+    let fills: [fn(usize, f64) -> f64; 5] = [
+        |_, normal| 1e4 + normal,
+        |column, normal| normal + if column == 7 { 1e4 } else { 0.0 },
+        |column, normal| if column % 3 == 0 { f64::NEG_INFINITY } else { normal },
+        |column, normal| column as f64 * 0.1 + normal,
+        |_, normal| 1e30 * normal,
+    ];
+    for (i, fill) in fills.iter().enumerate() {
+        for columns in [77, 20_000] {
+            for options in [PLAIN, SMOOTH] {
+                if i == 2 && options == SMOOTH {
+                    // Infinite, less infinite gradients' share: both are NaN or infinite by turns.
+                    continue;
+                }
+                let mut inputs =
+                    Inputs::random([5, columns], DType::F32, None, options, &mut random);
+                inputs.logits =
+                    Values::of(&[5, columns], DType::F32, |i| fill(i % columns, random.normal()));
+                check(&inputs, &device, &mut report);
+            }
+        }
+    }
+    report.finish();
+}
+
+/// A row that holds NaN or +∞, or −∞ only, is NaN, and no other.
+#[test]
+fn not_a_number_stays_in_its_row() {
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("not_a_number_stays_in_its_row");
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut inputs = Inputs::random([5, 300], DType::F32, None, PLAIN, &mut random);
+        let row = &mut inputs.logits.data[600..900];
+        if bad == f64::NEG_INFINITY {
+            row.fill(bad)
+        } else {
+            row[17] = bad
+        }
+        let found = inputs.run(&device);
+        let (losses, dlogits) = (exact(&found.losses), exact(&found.dlogits));
+        for row in 0..5 {
+            let rest = &dlogits[row * 300..(row + 1) * 300];
+            assert_eq!(losses[row].is_nan(), row == 2, "loss {row} with {bad}: {}", losses[row]);
+            assert_eq!(rest.iter().all(|x| x.is_nan()), row == 2, "gradient {row} with {bad}");
+            assert_eq!(rest.iter().any(|x| x.is_nan()), row == 2, "gradient {row} with {bad}");
+        }
+    }
+}
+
+/// Central differences of the losses, each of its row's logits.
+#[test]
+fn gradients_are_slopes() {
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("gradients_are_slopes");
+    let in_double = dtypes::<Softmax>(&device).contains(&DType::F64);
+    let (dtype, step, bound) =
+        if in_double { (DType::F64, 1e-4, 1e-6) } else { (DType::F32, 1.0 / 64.0, 4e-3) };
+    let mut inputs = Inputs::random([2, 6], dtype, Some(dtype), SMOOTH, &mut random);
+    inputs.grads = Values::of(&[2], dtype, |_| 1.0);
+    let losses = |logits: &Values| {
+        let targets = inputs.targets(&device);
+        let weights = inputs.weights(&device);
+        exact(&cross_entropy(logits.tensor(&device), targets, weights, SMOOTH).into_data())
+    };
+    let found = exact(&inputs.run(&device).dlogits);
+    for i in 0..12 {
+        let moved = |by: f64| {
+            let mut logits = inputs.logits.clone();
+            logits.data[i] = round(logits.data[i] + by, dtype);
+            (losses(&logits)[i / 6], logits.data[i])
+        };
+        let ((ahead, to), (behind, from)) = (moved(step), moved(-step));
+        let slope = (ahead - behind) / (to - from);
+        let scale = magnitude(found.iter().copied()).max(1.0);
+        assert!((slope - found[i]).abs() <= bound * scale, "{i}: {slope} and {}", found[i]);
+    }
+}
+
+/// Burn's own loss is the mean of these, weighted by their classes' weights.
+#[test]
+fn means_are_burns() {
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("means_are_burns");
+    for (smoothing, weighted) in
+        [(None, false), (Some(0.1), false), (None, true), (Some(0.3), true)]
+    {
+        let label_smoothing = smoothing.map_or(0.0, f64::from);
+        let options = CrossEntropyOptions { label_smoothing, ..PLAIN };
+        let weights = weighted.then_some(DType::F32);
+        let inputs = Inputs::random([17, 33], DType::F32, weights, options, &mut random);
+        let weights = inputs.weights.as_ref().map(|w| w.data.iter().map(|w| *w as f32).collect());
+        let config = CrossEntropyLossConfig::new().with_weights(weights).with_smoothing(smoothing);
+        let (logits, targets) = (inputs.logits.tensor::<2>(&device), inputs.targets(&device));
+        let burns = config.init(&device).forward(logits, targets);
+        let of_class = |target: &i64| {
+            inputs.weights.as_ref().map_or(1.0, |weights| weights.data[*target as usize])
+        };
+        let all: f64 = inputs.targets.iter().map(of_class).sum();
+        let own = exact(&inputs.run(&device).losses).iter().sum::<f64>() / all;
+        let burns = exact(&burns.into_data())[0];
+        assert!((own - burns).abs() < 1e-5 * burns.abs(), "{inputs}: {own} and {burns}");
+    }
+}
+
+#[test]
+fn any_input() {
+    let Some(device) = device::open() else { return };
+    let any_dtype = select(dtypes::<Softmax>(&device));
+    let dtype = prop_oneof![3 => Just(DType::F32), 1 => any_dtype.clone()];
+    let strategy = (
+        (0..9usize, prop_oneof![3 => 1..300usize, 1 => 300..6000usize]),
+        dtype,
+        option::of(any_dtype),
+        (option::of(-2..5i64), prop_oneof![Just(0.0), 0.0..1.0f64]),
+        prop_oneof![Just(0.0), Just(-300.0), Just(2000.0)],
+        any::<u64>(),
+    );
+    property::check(60, &strategy, |(shape, dtype, weights, options, mean, seed)| {
+        let (mut report, mut random) = (Report::default(), Random::from_seed(seed));
+        let options = CrossEntropyOptions { ignore_index: options.0, label_smoothing: options.1 };
+        let shape = [shape.0, shape.1];
+        let mut inputs = Inputs::random(shape, dtype, weights, options, &mut random);
+        inputs.logits = Values::of(&shape, dtype, |_| mean + 3.0 * random.normal());
+        check(&inputs, &device, &mut report);
+        report.into_result()
+    });
+}
+
+/// Sums of losses over rows are the user's; here only that nothing is lost on the way.
+#[test]
+fn losses_of_narrow_logits_are_f32() {
+    let Some(device) = device::open() else { return };
+    let logits = Tensor::<2>::zeros([2, 3], &device).cast(burn::tensor::FloatDType::F16);
+    let inputs = Inputs::random([2, 3], DType::F16, None, PLAIN, &mut Random::of("narrow"));
+    let losses = cross_entropy(logits, inputs.targets(&device), None, PLAIN);
+    assert_eq!(losses.dtype(), DType::F32);
+    let found = losses.into_data().try_to_vec::<f32>().unwrap();
+    assert!(found.iter().all(|loss| (loss - 3f32.ln()).abs() < 1e-6), "{found:?}");
+}
