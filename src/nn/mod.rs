@@ -1,6 +1,7 @@
 //! Drop-in modules: the names, fields, records and configs of `burn::nn`, the fused ops inside.
 
 mod layer_norm;
+pub mod loss;
 mod rms_norm;
 
 pub use layer_norm::*;

@@ -26,7 +26,7 @@ pub struct CrossEntropyOptions {
 /// `loss = w_t·(l − x_t)` with `l = ln(Σ exp(x_c))`; with label smoothing ε (Szegedy et al., *Rethinking the
 /// Inception Architecture*, 2016) `(1 − ε)·w_t·(l − x_t) + ε/N·Σ w_c·(l − x_c)`, as in PyTorch and in
 /// `burn::nn::loss::CrossEntropyLoss`, which it takes the place of as
-/// [`nn::CrossEntropyLoss`](crate::nn::CrossEntropyLoss), the mean included. Differentiable in `logits`. Forward and
+/// [`nn::loss::CrossEntropyLoss`](crate::nn::loss::CrossEntropyLoss), the mean included. Differentiable in `logits`. Forward and
 /// backward each read the logits once; between them three numbers a row are kept. The gradient is
 /// written over the logits where nothing else uses them.
 ///

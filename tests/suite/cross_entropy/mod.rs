@@ -14,6 +14,7 @@ use burn_fused::{CrossEntropyOptions, cross_entropy};
 mod errors;
 mod graph;
 mod inputs;
+mod module;
 mod numbers;
 
 /// The inputs of a run.

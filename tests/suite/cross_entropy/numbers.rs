@@ -1,4 +1,4 @@
-//! Losses and gradients beside the oracle, and beside Burn's.
+//! Losses and gradients beside the oracle.
 
 use super::Inputs;
 use crate::{
@@ -11,10 +11,7 @@ use crate::{
     softmax::Softmax,
     values::{Values, exact, round},
 };
-use burn::{
-    nn::loss::CrossEntropyLossConfig,
-    tensor::{DType, Device, Tensor},
-};
+use burn::tensor::{DType, Device, Tensor};
 use burn_fused::{CrossEntropyOptions, cross_entropy};
 use proptest::{option, prelude::*, sample::select};
 
@@ -160,32 +157,6 @@ fn gradients_are_slopes() {
         let slope = (ahead - behind) / (to - from);
         let scale = magnitude(found.iter().copied()).max(1.0);
         assert!((slope - found[i]).abs() <= bound * scale, "{i}: {slope} and {}", found[i]);
-    }
-}
-
-/// Burn's own loss is the mean of these, weighted by their classes' weights.
-#[test]
-fn means_are_burns() {
-    let Some(device) = device::open() else { return };
-    let mut random = Random::of("means_are_burns");
-    for (smoothing, weighted) in
-        [(None, false), (Some(0.1), false), (None, true), (Some(0.3), true)]
-    {
-        let label_smoothing = smoothing.map_or(0.0, f64::from);
-        let options = CrossEntropyOptions { label_smoothing, ..PLAIN };
-        let weights = weighted.then_some(DType::F32);
-        let inputs = Inputs::random([17, 33], DType::F32, weights, options, &mut random);
-        let weights = inputs.weights.as_ref().map(|w| w.data.iter().map(|w| *w as f32).collect());
-        let config = CrossEntropyLossConfig::new().with_weights(weights).with_smoothing(smoothing);
-        let (logits, targets) = (inputs.logits.tensor::<2>(&device), inputs.targets(&device));
-        let burns = config.init(&device).forward(logits, targets);
-        let of_class = |target: &i64| {
-            inputs.weights.as_ref().map_or(1.0, |weights| weights.data[*target as usize])
-        };
-        let all: f64 = inputs.targets.iter().map(of_class).sum();
-        let own = exact(&inputs.run(&device).losses).iter().sum::<f64>() / all;
-        let burns = exact(&burns.into_data())[0];
-        assert!((own - burns).abs() < 1e-5 * burns.abs(), "{inputs}: {own} and {burns}");
     }
 }
 
