@@ -4,8 +4,9 @@ use crate::{machine::Machine, op::Op};
 use burn::{
     module::Param,
     nn,
-    tensor::{DType, Device, Distribution, FloatDType, Tensor, activation},
+    tensor::{DType, Device, Distribution, FloatDType, Int, Tensor, activation},
 };
+use burn_fused::nn::loss;
 
 /// Whose op is called.
 #[derive(Clone, Copy, PartialEq)]
@@ -54,8 +55,9 @@ pub fn time(machine: &Machine, peer: Peer, op: Op, dtype: FloatDType, shape: [us
         drop(call(tracked[i % tracked.len()].clone()).backward());
     });
     // The gradient that the backward pass begins with is no part of the op.
+    let begins = call(tracked[0].clone()).dims();
     let ones = machine.timer.queued(|_| {
-        drop(Tensor::<3>::ones(shape, (&device, DType::from(dtype))));
+        drop(Tensor::<3>::ones(begins, (&device, DType::from(dtype))));
     });
     Times { forward: forward_time, both: (both - ones).max(0.0), host }
 }
@@ -110,9 +112,26 @@ fn caller(
         (Op::Softmax, Peer::Burn) => Box::new(|x| activation::softmax(x, 2)),
         (Op::LogSoftmax, Peer::BurnFused) => Box::new(|x| burn_fused::log_softmax(x, 2)),
         (Op::LogSoftmax, Peer::Burn) => Box::new(|x| activation::log_softmax(x, 2)),
+        (Op::CrossEntropy, Peer::BurnFused) => {
+            let loss = loss::CrossEntropyLossConfig::new().init(&gamma.device());
+            let targets = targets(&residual);
+            Box::new(move |x| loss.forward(x.squeeze_dim(0), targets.clone()).unsqueeze())
+        }
+        (Op::CrossEntropy, Peer::Burn) => {
+            let loss = nn::loss::CrossEntropyLossConfig::new().init(&gamma.device());
+            let targets = targets(&residual);
+            Box::new(move |x| loss.forward(x.squeeze_dim(0), targets.clone()).unsqueeze())
+        }
         (Op::SoftmaxDim1, Peer::BurnFused) => Box::new(|x| burn_fused::softmax(x, 1)),
         (Op::SoftmaxDim1, Peer::Burn) => Box::new(|x| activation::softmax(x, 1)),
     }
+}
+
+/// A class for each row of logits of the shape of `like`.
+fn targets(like: &Tensor<3>) -> Tensor<1, Int> {
+    let [_, rows, classes] = like.dims();
+    let uniform = Distribution::Uniform(0.0, classes as f64);
+    Tensor::random([rows], uniform, &like.device())
 }
 
 fn burns_rms_norm(gamma: Tensor<1>) -> nn::RmsNorm {

@@ -6,7 +6,13 @@ use crate::{
 };
 use burn::tensor::FloatDType;
 use burn_cubecl::CubeBackend;
-use burn_fused::ops::{Norm, NormOps, NormWanted, OptionalTensor, Softmax, SoftmaxOps};
+use burn_fused::{
+    CrossEntropyOptions,
+    ops::{
+        CrossEntropyOps, Norm, NormOps, NormUpstream, NormWanted, OptionalTensor, Softmax,
+        SoftmaxOps,
+    },
+};
 
 /// Microseconds of a forward and of a backward pass.
 pub fn time(machine: &Machine, op: Op, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
@@ -17,6 +23,7 @@ pub fn time(machine: &Machine, op: Op, dtype: FloatDType, shape: [usize; 3]) -> 
         Op::AddLayerNorm => add_norm(machine, Norm::Layer, dtype, shape),
         Op::Softmax => softmax(machine, Softmax::Plain, 2, dtype, shape),
         Op::LogSoftmax => softmax(machine, Softmax::Log, 2, dtype, shape),
+        Op::CrossEntropy => cross_entropy(machine, dtype, shape),
         Op::SoftmaxDim1 => softmax(machine, Softmax::Plain, 1, dtype, shape),
     }
 }
@@ -41,8 +48,8 @@ fn norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> 
     let forward = machine.timer.device(|i| drop(run(sets[i % sets.len()].0.clone())));
     let backward = machine.timer.device(|i| {
         let (x, dy, statistics) = sets[i % sets.len()].clone();
-        let none = OptionalTensor::None;
-        CubeBackend::norm_backward(x, gamma.clone(), statistics, dy, none, norm, 1, wanted);
+        let upstream = NormUpstream { y: dy, x: OptionalTensor::None };
+        CubeBackend::norm_backward(x, gamma.clone(), statistics, upstream, norm, 1, wanted);
     });
     [forward, backward]
 }
@@ -63,8 +70,29 @@ fn add_norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3])
     });
     let backward = machine.timer.device(|i| {
         let (x, dy, (sum, statistics)) = sets[i % sets.len()].clone();
-        let dsum = OptionalTensor::Some(x);
-        CubeBackend::norm_backward(sum, gamma.clone(), statistics, dy, dsum, norm, 1, wanted);
+        let upstream = NormUpstream { y: dy, x: OptionalTensor::Some(x) };
+        CubeBackend::norm_backward(sum, gamma.clone(), statistics, upstream, norm, 1, wanted);
+    });
+    [forward, backward]
+}
+
+fn cross_entropy(machine: &Machine, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
+    let [_, rows, classes] = shape;
+    let (options, none) = (CrossEntropyOptions::default(), OptionalTensor::None);
+    let targets = machine.integers(rows, classes);
+    let grad = machine.random(FloatDType::F32, &[rows]);
+    let run =
+        |logits| CubeBackend::cross_entropy_forward(logits, targets.clone(), none.clone(), options);
+    let set = |_| {
+        let logits = machine.random(dtype, &[rows, classes]);
+        (logits.clone(), run(logits).saved)
+    };
+    let sets: Vec<_> = (0..machine.sets(dtype, &shape)).map(set).collect();
+    let forward = machine.timer.device(|i| drop(run(sets[i % sets.len()].0.clone())));
+    let backward = machine.timer.device(|i| {
+        let (logits, saved) = sets[i % sets.len()].clone();
+        let (targets, grad) = (targets.clone(), grad.clone());
+        CubeBackend::cross_entropy_backward(logits, targets, none.clone(), saved, grad, options);
     });
     [forward, backward]
 }

@@ -1,7 +1,11 @@
 use crate::timer::Timer;
 use burn::{
-    backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor},
-    tensor::{DType, Device, Distribution, FloatDType, Shape},
+    backend::{
+        Backend,
+        ops::{FloatTensorOps, IntTensorOps},
+        tensor::FloatTensor,
+    },
+    tensor::{DType, Device, Distribution, FloatDType, IntDType, Shape},
 };
 use burn_cubecl::{CubeBackend, CubeDevice};
 use clap::ValueEnum;
@@ -72,6 +76,12 @@ impl Machine {
     pub fn random(&self, dtype: FloatDType, shape: &[usize]) -> Cube {
         let normal = Distribution::Normal(0.0, 1.0);
         CubeBackend::float_random(Shape::from(shape.to_vec()), normal, &self.cube, dtype)
+    }
+
+    /// So many integers below `limit`.
+    pub fn integers(&self, count: usize, limit: usize) -> Cube {
+        let uniform = Distribution::Uniform(0.0, limit as f64);
+        CubeBackend::int_random(Shape::new([count]), uniform, &self.cube, IntDType::I32)
     }
 
     /// How many inputs of a shape together exceed a GPU's cache many times over, where eight can.

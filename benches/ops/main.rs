@@ -38,6 +38,9 @@ const LARGE: [[usize; 2]; 10] = [
 /// All inputs together are within a GPU's cache.
 const SMALL: [[usize; 2]; 3] = [[512, 768], [1024, 1024], [128, 4096]];
 
+/// Tokens and what they may be, of language models.
+const VOCABULARIES: [[usize; 2]; 3] = [[4096, 32_000], [4096, 128_000], [1024, 256_000]];
+
 /// Times fused norms and softmaxes beside Burn's own.
 #[derive(Parser)]
 struct Args {
@@ -172,6 +175,7 @@ fn cases(args: &Args, machine: &Machine) -> Vec<(Op, Dtype, [usize; 2])> {
     for op in ops {
         let shapes = match op {
             _ if !args.shape.is_empty() => &args.shape,
+            Op::CrossEntropy if !machine.is_processor() => &VOCABULARIES.to_vec(),
             Op::SoftmaxDim1 if machine.is_processor() => &vec![[3136, 512]],
             Op::SoftmaxDim1 => &vec![[64 * 3136, 512]],
             _ => &defaults,

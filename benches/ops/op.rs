@@ -12,6 +12,8 @@ pub enum Op {
     AddLayerNorm,
     Softmax,
     LogSoftmax,
+    /// Cross-entropy of logits and a class each
+    CrossEntropy,
     /// Softmax along dimension 1 of [rows / 3136, columns, 56, 56]
     SoftmaxDim1,
 }
@@ -26,6 +28,7 @@ impl Op {
             Self::AddLayerNorm => "add_ln",
             Self::Softmax => "softmax",
             Self::LogSoftmax => "log_softmax",
+            Self::CrossEntropy => "ce",
             Self::SoftmaxDim1 => "softmax_dim1",
         }
     }

@@ -70,10 +70,12 @@ impl Results {
 impl Row {
     /// Bytes that the op has to move over its time, as a part of `copy_gbps`: a forward pass reads one
     /// tensor and writes one, a backward pass reads two and writes one. With a residual one more is read each
-    /// way, and forward one more written.
+    /// way, and forward one more written; cross-entropy reads its logits each way, and writes their gradient.
     pub fn share(&self, copy_gbps: f64) -> Option<f64> {
         let tensors = match self.op.rsplit_once('_')?.1 {
             "fwd" | "bwd" if self.op.starts_with("add_") && !self.op.ends_with("fwd_bwd") => 4,
+            "fwd" if self.op == "ce_fwd" => 1,
+            "bwd" if self.op == "ce_bwd" => 2,
             "fwd" => 2,
             "bwd" if !self.op.ends_with("fwd_bwd") => 3,
             _ => return None,

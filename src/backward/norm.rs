@@ -1,6 +1,6 @@
 mod sum;
 
-use crate::ops::{AddNormOutput, Norm, NormOps, NormWanted, OptionalTensor};
+use crate::ops::{AddNormOutput, Norm, NormOps, NormUpstream, NormWanted, OptionalTensor};
 use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
     tensor::{DType, Shape},
@@ -149,16 +149,8 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Step {
             beta: beta_parent.as_ref().and(beta_dtype),
         };
         let Call { norm, axes, .. } = call;
-        let gradients = B::norm_backward(
-            x,
-            gamma.into(),
-            statistics,
-            grad,
-            OptionalTensor::None,
-            norm,
-            axes,
-            wanted,
-        );
+        let (gamma, upstream) = (gamma.into(), NormUpstream { y: grad, x: OptionalTensor::None });
+        let gradients = B::norm_backward(x, gamma, statistics, upstream, norm, axes, wanted);
 
         for (parent, gradient) in [
             (x_parent, gradients.x),

@@ -52,6 +52,8 @@ pub(crate) struct Types {
 pub(crate) struct Options {
     /// Targets of rows that are left out.
     pub ignored: Option<i64>,
+    /// Whether the number of columns is one of the targets' type: else all of its numbers are below.
+    pub bounded: bool,
     pub smoothing: f64,
 }
 
@@ -59,6 +61,7 @@ pub(crate) struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
     ignores: bool,
+    bounded: bool,
     smooths: bool,
     /// Whether logits are narrower than the accumulator.
     narrow: bool,
@@ -68,6 +71,7 @@ impl Form {
     fn new(options: Options, types: Types) -> Self {
         Self {
             ignores: options.ignored.is_some(),
+            bounded: options.bounded,
             smooths: options.smoothing > 0.0,
             narrow: types.logits.size() < types.accumulator.size(),
         }
@@ -94,7 +98,9 @@ fn target<I: Int>(
     let class = targets[row];
     let ignored =
         if comptime!(form.ignores) { class == ignored.get::<I>() } else { false.runtime() };
-    let exists = class >= I::new(0) && class < I::cast_from(length.columns);
+    let below =
+        if comptime!(form.bounded) { class < I::cast_from(length.columns) } else { true.runtime() };
+    let exists = class >= I::new(0) && below;
     Target { column: select(exists, usize::cast_from(class), 0usize), exists, ignored }
 }
 

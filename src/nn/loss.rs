@@ -94,7 +94,11 @@ impl CrossEntropyLoss {
             return losses.mean();
         }
         let counts = match &self.weights {
-            Some(weights) => weights.clone().gather(0, targets).cast(losses.dtype()),
+            Some(weights) => {
+                // A pad may be no class.
+                let classes = targets.clamp(0, weights.dims()[0] as i64 - 1);
+                weights.clone().gather(0, classes).cast(losses.dtype())
+            }
             None => losses.ones_like(),
         };
         let counts = match padded {

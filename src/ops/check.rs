@@ -7,6 +7,8 @@ use burn::tensor::{DType, Device, Int, Tensor};
 /// Collects the checks of one call under the name of its function.
 pub(crate) struct Check<'a, const D: usize> {
     op: &'static str,
+    /// What the function calls `x`.
+    input: &'static str,
     x: &'a Tensor<D>,
     device: Device,
     needs: Needs,
@@ -18,9 +20,18 @@ impl<'a, const D: usize> Check<'a, D> {
         x: &'a Tensor<D>,
         needs: Needs,
     ) -> Result<Self, FusedError> {
-        let check = Self { op, x, device: x.device(), needs };
-        check.float("x", x.dtype())?;
-        check.supported("x", x.dtype())?;
+        Self::of(op, "x", x, needs)
+    }
+
+    pub(crate) fn of(
+        op: &'static str,
+        input: &'static str,
+        x: &'a Tensor<D>,
+        needs: Needs,
+    ) -> Result<Self, FusedError> {
+        let check = Self { op, input, x, device: x.device(), needs };
+        check.float(input, x.dtype())?;
+        check.supported(input, x.dtype())?;
         Ok(check)
     }
 
@@ -41,7 +52,7 @@ impl<'a, const D: usize> Check<'a, D> {
     }
 
     /// The last `axes` dimensions can be normalised: there are that many, and none is empty.
-    fn rows(&self, argument: &'static str, axes: usize) -> Result<(), FusedError> {
+    pub(crate) fn rows(&self, argument: &'static str, axes: usize) -> Result<(), FusedError> {
         if axes == 0 || axes > D {
             return Err(FusedError::Rank { op: self.op, argument, max: D, found: axes });
         }
@@ -49,7 +60,7 @@ impl<'a, const D: usize> Check<'a, D> {
         if shape[D - axes..].contains(&0) {
             return Err(FusedError::EmptyRows {
                 op: self.op,
-                argument: "x",
+                argument: self.input,
                 found: shape.to_vec(),
             });
         }

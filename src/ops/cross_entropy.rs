@@ -87,7 +87,7 @@ pub fn try_cross_entropy(
     weights: Option<Tensor<1>>,
     options: CrossEntropyOptions,
 ) -> Result<Tensor<1>, FusedError> {
-    let check = Check::new(OP, &logits, Needs::Exponentials)?;
+    let check = Check::of(OP, "logits", &logits, Needs::Exponentials)?;
     check.parameters([("weights", weights.as_ref())])?;
     check.targets(&targets)?;
     let found = options.label_smoothing;
@@ -105,8 +105,7 @@ pub fn try_cross_entropy(
 ///
 /// Those of [`try_cross_entropy`] that concern logits.
 pub fn cross_entropy_execution(logits: &Tensor<2>) -> Result<Execution, FusedError> {
-    let check = Check::new(OP, logits, Needs::Exponentials)?;
-    check.parameters([("weights", None::<&Tensor<1>>)])?;
+    Check::of(OP, "logits", logits, Needs::Exponentials)?.rows("weights", 1)?;
     Ok(Execution::of(&logits.device(), logits.dtype()))
 }
 

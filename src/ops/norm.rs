@@ -67,6 +67,17 @@ pub struct AddNormForward<B: Backend> {
     pub statistics: FloatTensor<B>,
 }
 
+/// The gradients that a backward pass starts from.
+#[derive(ExtensionType, Debug, Clone)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct NormUpstream<B: Backend> {
+    /// That of the output, in its shape and type.
+    pub y: FloatTensor<B>,
+    /// What reaches the input from elsewhere, if anything does, in the same shape and type.
+    #[extension_type]
+    pub x: OptionalTensor<B>,
+}
+
 /// The gradients that a backward pass is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NormWanted {
@@ -172,21 +183,19 @@ pub trait NormOps: Backend {
         AddNormForward { y, sum, statistics }
     }
 
-    /// The gradients that are `wanted`, given `grad`, that of the output in its shape and type, and
-    /// the forward pass's `statistics`. That of the input has in it what reaches it from `elsewhere`, in the
-    /// same shape and type, if anything does.
+    /// The gradients that are `wanted`, given those `upstream` and the forward pass's `statistics`. That of
+    /// the input has in it what reaches it from elsewhere.
     #[fusion(meta = gradients_spec)]
     fn norm_backward(
         x: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        #[extension_type] elsewhere: OptionalTensor<Self>,
+        #[extension_type] upstream: NormUpstream<Self>,
         norm: Norm,
         axes: usize,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
-        composed::norm_backward(x, gamma, statistics, grad, elsewhere, norm, axes, wanted)
+        composed::norm_backward(x, gamma, statistics, upstream, norm, axes, wanted)
     }
 }
 
@@ -244,8 +253,7 @@ fn gradients_spec(
     x: &TensorSpec,
     gamma: &OptionalTensorMetadata,
     _statistics: &TensorSpec,
-    _grad: &TensorSpec,
-    _elsewhere: &OptionalTensorMetadata,
+    _upstream: &NormUpstreamMetadata,
     _norm: &Norm,
     axes: &usize,
     wanted: &NormWanted,

@@ -6,7 +6,9 @@ use burn::{
     tensor::{DType, TensorData},
 };
 use burn_cubecl::CubeBackend;
-use burn_fused::ops::{Norm, NormOps, NormWanted, OptionalTensor, Softmax, SoftmaxOps};
+use burn_fused::ops::{
+    Norm, NormOps, NormUpstream, NormWanted, OptionalTensor, Softmax, SoftmaxOps,
+};
 use cubecl::{bytes::Bytes, future::block_on};
 use std::{env, process::Command};
 
@@ -55,16 +57,9 @@ fn norm(norm: Norm, dtype: DType, shape: [usize; 2], tensor: &mut impl FnMut(&[u
         let (x, dy) = (x.clone(), dy.clone());
         let out = CubeBackend::norm_forward(x.clone(), gamma.clone(), beta.clone(), norm, 1, 1e-5);
         let statistics = out.statistics;
-        let gradients = CubeBackend::norm_backward(
-            x,
-            gamma.clone(),
-            statistics,
-            dy,
-            OptionalTensor::None,
-            norm,
-            1,
-            wanted,
-        );
+        let upstream = NormUpstream { y: dy, x: OptionalTensor::None };
+        let gradients =
+            CubeBackend::norm_backward(x, gamma.clone(), statistics, upstream, norm, 1, wanted);
         let optional =
             [gradients.x, gradients.gamma, gradients.beta].map(OptionalTensor::into_option);
         [Some(out.y)].into_iter().chain(optional).flatten().collect()

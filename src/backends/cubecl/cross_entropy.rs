@@ -110,6 +110,7 @@ impl Call {
             types,
             options: Options {
                 ignored: options.ignore_index.filter(|index| is_one_of(*index, targets.dtype)),
+                bounded: is_one_of(columns as i64, targets.dtype),
                 smoothing: options.label_smoothing,
             },
             weights: weights.map(|weights| parameter(weights, width)),

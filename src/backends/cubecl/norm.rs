@@ -9,8 +9,8 @@ use crate::{
         vector_width,
     },
     ops::{
-        AddNormForward, AddNormOutput, Norm, NormGradients, NormOps, NormOutput, NormWanted,
-        OptionalTensor, accumulator,
+        AddNormForward, AddNormOutput, Norm, NormGradients, NormOps, NormOutput, NormUpstream,
+        NormWanted, OptionalTensor, accumulator,
     },
 };
 use burn::{
@@ -78,13 +78,13 @@ impl NormOps for CubeBackend {
         x: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        elsewhere: OptionalTensor<Self>,
+        upstream: NormUpstream<Self>,
         norm: Norm,
         axes: usize,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
         let gamma = gamma.into_option();
+        let NormUpstream { y: grad, x: elsewhere } = upstream;
         let elsewhere = elsewhere.into_option().filter(|_| wanted.x);
         let extent = extent(&x, axes);
         assert_eq!(grad.shape(), x.shape(), "the gradient has the input's shape");

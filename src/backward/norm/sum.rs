@@ -2,7 +2,9 @@
 //! outputs are its children. Their steps run before its own, and leave it the gradients that reached them.
 
 use super::Call;
-use crate::ops::{AddNormForward, AddNormOutput, NormOps, NormWanted, OptionalTensor};
+use crate::ops::{
+    AddNormForward, AddNormOutput, NormOps, NormUpstream, NormWanted, OptionalTensor,
+};
 use burn::{
     backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor},
     tensor::{DType, FloatDType},
@@ -200,9 +202,10 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Sum {
                     beta: beta_parent.as_ref().and(beta_dtype),
                 };
                 let Call { norm, axes, .. } = call;
-                let (gamma, elsewhere) = (gamma.into(), elsewhere.into());
+                let upstream = NormUpstream { y: grad, x: elsewhere.into() };
+                let gamma = gamma.into();
                 let gradients =
-                    B::norm_backward(sum, gamma, statistics, grad, elsewhere, norm, axes, wanted);
+                    B::norm_backward(sum, gamma, statistics, upstream, norm, axes, wanted);
                 let [dx, dgamma, dbeta] = [gradients.x, gradients.gamma, gradients.beta];
                 (dx.into_option(), dgamma.into_option(), dbeta.into_option())
             }

@@ -40,7 +40,8 @@ impl Backward {
         let (logits, logits_rows) = self.logits.args(width);
         let (dlogits, dlogits_rows) = self.dlogits.args(rows, width);
         // SAFETY: lengths are what the handles span; rows and columns past the end are not written.
-        // Where the gradient is written over the logits, a unit writes what it alone has use for.
+        // Where the gradient is written over the logits, a unit writes what only it has use for, and has
+        // read; what others read of that they discard.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             cross_entropy_backward_kernel::launch_unchecked(

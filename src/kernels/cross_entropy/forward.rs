@@ -2,7 +2,7 @@ use super::{Extent, Form, Options, Types, element, target, weight};
 use crate::kernels::{
     matrix::Matrix,
     plan::{Blueprint, Pass, address, cubes},
-    row::{Length, LengthLaunch, Row, Rows, inside_or, load, read},
+    row::{Length, LengthLaunch, Row, Rows, inside_or, load_any, read_any},
     softmax::{
         exponentials::{self, Exponentials},
         totals::{add, finished},
@@ -36,7 +36,8 @@ impl Forward {
         let form = Form::new(self.options, self.types);
         let saved = super::SAVED * rows;
         let (logits, logits_rows) = self.logits.clone().args(width);
-        // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
+        // SAFETY: lengths are what the handles span; columns past the end are read as the
+        // last ones, and rows as the last.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             cross_entropy_kernel::launch_unchecked(
@@ -97,17 +98,19 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     let mut team = Team::<A>::new(!form.narrow, blueprint);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let mut exponentials = Exponentials::<A, V>::new();
-    // The distance of all from one of them, as they may be far from zero.
-    let first = A::cast_from(element(logits, &from, 0usize.runtime(), &length, ends));
-    let first = select(first.abs() <= A::max_value(), first, A::new(0.0));
+    let target = target::<I>(targets, row, &ignored, &length, form);
+    let weight = weight::<W, A, V>(weights, &target, &length, ends);
+    let logit = A::cast_from(element(logits, &from, target.column, &length, ends));
+    // What distances of all logits are taken from, as they may be far from zero.
+    let near = select(logit.abs() <= A::max_value(), logit, A::new(0.0));
     let mut distances = RunningSum::<A, V>::new();
     let mut all_weights = RunningSum::<A, V>::new();
     let mut start = lane;
     while start < length.vectors + lane {
-        load(logits, &from, start, &length, &mut held, blueprint);
+        load_any(logits, &from, start, &length, &mut held, 0usize, blueprint);
         if comptime!(form.smooths) {
             let (part, part_weights) =
-                smoothed::<F, W, A, V>(&held, weights, first, start, &length, blueprint);
+                smoothed::<F, W, A, V>(&held, weights, near, start, &length, blueprint);
             distances.add(part);
             all_weights.add(part_weights);
         }
@@ -118,9 +121,6 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     let (largest, log_total) = finished::<A, V>(&exponentials, &mut team, of_log);
     let (largest, log_total) = (largest.extract(0usize), log_total.extract(0usize));
 
-    let target = target::<I>(targets, row, &ignored, &length, form);
-    let weight = weight::<W, A, V>(weights, &target, &length, ends);
-    let logit = A::cast_from(element(logits, &from, target.column, &length, ends));
     let mut mass = weight;
     let mut loss = weight * ((largest - logit) + log_total);
     if comptime!(form.smooths) {
@@ -130,7 +130,7 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
             elements_sum::<A, V>(all_weights.total()),
         );
         let columns = Count::<A>::of(length.columns);
-        let spread = ((largest - first) + log_total) * all_weights - distances;
+        let spread = ((largest - near) + log_total) * all_weights - distances;
         loss = (A::new(1.0) - smoothing) * loss + smoothing * columns.mean(spread);
         mass = (A::new(1.0) - smoothing) * weight + smoothing * columns.mean(all_weights);
     }
@@ -152,12 +152,12 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     }
 }
 
-/// The sum of the weighted distances of what is held from `first`, and that of the weights.
+/// The sum of the weighted distances of what is held from `near`, and that of the weights.
 #[cube]
 fn smoothed<F: Float, W: Float, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     weights: ComptimeOption<&[Vector<W, V>]>,
-    first: A,
+    near: A,
     start: usize,
     length: &Length,
     #[comptime] blueprint: Blueprint,
@@ -172,11 +172,11 @@ fn smoothed<F: Float, W: Float, A: Float, V: Size>(
         #[comptime]
         match weights {
             ComptimeOption::Some(weights) => {
-                weight = Vector::cast_from(read(weights, &Row::only(), column, length, ends));
+                weight = Vector::cast_from(read_any(weights, &Row::only(), column, length, ends));
             }
             ComptimeOption::None => {}
         }
-        let distance = Vector::<A, V>::cast_from(held[i]) - Vector::new(first);
+        let distance = Vector::<A, V>::cast_from(held[i]) - Vector::new(near);
         distances += inside_or(distance * weight, A::new(0.0), column, length, ends);
         all += inside_or(weight, A::new(0.0), column, length, ends);
     }

@@ -102,7 +102,7 @@ impl Backward {
                 let (elsewhere, elsewhere_rows) = elsewhere.unzip();
                 let (dx, dx_rows) = args(self.dx, rows, width);
                 // SAFETY: lengths are what the handles span; rows and columns past the end are not
-                // written, and read as the last ones. Where `dx` is `dy`, a unit writes what only it
+                // written, and read as the last ones. Where `dx` is `dy` or `elsewhere`, a unit writes what only it
                 // has use for, and has read; what others read of that they discard.
                 unsafe {
                     let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);

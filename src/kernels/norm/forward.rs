@@ -66,9 +66,9 @@ impl Forward {
         // Not rounded to zero.
         let least = f64::from(f32::from_bits(1));
         let epsilon = if self.epsilon > 0.0 { self.epsilon.max(least) } else { 0.0 };
-        // SAFETY: lengths are what the handles span; rows and columns past the end are not touched.
-        // Where `y` is `x`, a unit writes what only it has use for, and has read; what others read
-        // of that they discard.
+        // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
+        // read as the last ones. Where `y` is `x` or the sum the residual, a unit writes what only it has use
+        // for, and has read; what others read of that they discard.
         unsafe {
             let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
             norm_kernel::launch_unchecked(

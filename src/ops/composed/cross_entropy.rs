@@ -5,7 +5,7 @@ use burn::{
         Backend, TensorMetadata,
         tensor::{BoolTensor, FloatTensor, IntTensor},
     },
-    tensor::{IndexingUpdateOp, Shape},
+    tensor::{FloatDType, IndexingUpdateOp, IntDType, Shape},
 };
 
 pub(crate) fn cross_entropy<B: Backend>(
@@ -29,10 +29,7 @@ pub(crate) fn cross_entropy<B: Backend>(
     let log_total = B::float_log(sum::<B>(B::float_exp(shifted.clone()), 1));
     let negative = B::float_sub(log_total.clone(), shifted);
     let ones = || B::float_ones(Shape::new([rows, 1]), &device, acc);
-    let weights = weights.into_option().map(|weights| {
-        let all = B::float_reshape(cast::<B>(weights, acc), Shape::new([1, columns]));
-        B::float_expand(all, Shape::new([rows, columns]))
-    });
+    let weights = weights.into_option().map(|weights| of_rows::<B>(weights, acc, [rows, columns]));
     let weight = match &weights {
         Some(weights) => B::float_gather(1, weights.clone(), classes.columns.clone()),
         None => ones(),
@@ -88,10 +85,7 @@ pub(crate) fn cross_entropy_backward<B: Backend>(
     let distance = B::float_sub(B::float_sub(cast::<B>(logits, acc), number(0)), number(1));
     let mass = B::float_mul(number(2), grad.clone());
     let mut gradient = B::float_mul(B::float_exp(distance), mass);
-    let weights = weights.into_option().map(|weights| {
-        let all = B::float_reshape(cast::<B>(weights, acc), Shape::new([1, columns]));
-        B::float_expand(all, Shape::new([rows, columns]))
-    });
+    let weights = weights.into_option().map(|weights| of_rows::<B>(weights, acc, [rows, columns]));
     let smoothing = options.label_smoothing;
     if smoothing > 0.0 {
         let of_all = B::float_mul_scalar(grad.clone(), (smoothing / columns as f64).into());
@@ -113,6 +107,16 @@ pub(crate) fn cross_entropy_backward<B: Backend>(
     cast::<B>(classes.without_ignored(gradient), dtype.into())
 }
 
+/// The weights of classes, for each row.
+fn of_rows<B: Backend>(
+    weights: FloatTensor<B>,
+    accumulator: FloatDType,
+    [rows, columns]: [usize; 2],
+) -> FloatTensor<B> {
+    let all = B::float_reshape(cast::<B>(weights, accumulator), Shape::new([1, columns]));
+    B::float_expand(all, Shape::new([rows, columns]))
+}
+
 /// The classes of rows, each `[rows, 1]`.
 struct Classes<B: Backend> {
     /// Those that there are, zero for others.
@@ -125,6 +129,8 @@ impl<B: Backend> Classes<B> {
     fn of(targets: IntTensor<B>, columns: usize, options: CrossEntropyOptions) -> Self {
         let [rows] = targets.shape().dims();
         let bools = super::bools::<B>(&targets.device());
+        // In which all numbers compare as they are.
+        let targets = B::int_cast(targets, IntDType::I64);
         let targets = B::int_reshape(targets, Shape::new([rows, 1]));
         let below = B::int_lower_elem(targets.clone(), 0.into(), bools);
         let above = B::int_greater_equal_elem(targets.clone(), (columns as i64).into(), bools);

@@ -1,6 +1,6 @@
 use super::{bools, log_composed, narrow, row_mean, sum, widen};
 use crate::ops::{
-    Norm, NormGradients, NormOutput, NormWanted, OptionalTensor, accumulator, matrix,
+    Norm, NormGradients, NormOutput, NormUpstream, NormWanted, OptionalTensor, accumulator, matrix,
 };
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -78,8 +78,7 @@ pub(crate) fn norm_backward<B: Backend>(
     x: FloatTensor<B>,
     gamma: OptionalTensor<B>,
     statistics: FloatTensor<B>,
-    grad: FloatTensor<B>,
-    elsewhere: OptionalTensor<B>,
+    upstream: NormUpstream<B>,
     norm: Norm,
     axes: usize,
     wanted: NormWanted,
@@ -108,7 +107,7 @@ pub(crate) fn norm_backward<B: Backend>(
     }
     let inverse_root = statistic(0);
     let normalized = B::float_mul(normalized, inverse_root.clone());
-    let grad = widen::<B>(grad, acc, [rows, columns]);
+    let grad = widen::<B>(upstream.y, acc, [rows, columns]);
     let gamma_grad = gamma_dtype.map(|dtype| {
         let products = B::float_mul(grad.clone(), normalized.clone());
         narrow::<B>(sum::<B>(products, 0), dtype, row.clone())
@@ -126,7 +125,7 @@ pub(crate) fn norm_backward<B: Backend>(
             inner = B::float_sub(inner, row_mean::<B>(scaled));
         }
         let mut gradient = B::float_mul(inner, inverse_root);
-        if let OptionalTensor::Some(elsewhere) = elsewhere {
+        if let OptionalTensor::Some(elsewhere) = upstream.x {
             gradient = B::float_add(gradient, widen::<B>(elsewhere, acc, [rows, columns]));
         }
         narrow::<B>(gradient, dtype, shape)

@@ -62,7 +62,8 @@ fn buffers_are_reused<O: AddNorm>(op: O) {
         device.sync().unwrap();
         let (y, sum) = op.add(x, residual, sums.data.parameters::<1>(&device));
         let ((y, y_note), (sum, sum_note)) = (noted(y), noted(sum));
-        (y.into_data(), sum.into_data());
+        y.into_data();
+        sum.into_data();
         assert_eq!(place(x_note), place(y_note), "y and x of {} {shape:?}", O::ADD);
         assert_eq!(place(residual_note), place(sum_note), "the sum of {} {shape:?}", O::ADD);
 

@@ -49,8 +49,8 @@ fn shapes() {
     let message = "`weights` must have the shape [4], found [3]";
     refuses(logits(&device), targets(3, &device), weights, 0.0, shape("weights", 4, 3), message);
     let empty = Tensor::zeros([3, 0], &device);
-    let error = FusedError::EmptyRows { op: OP, argument: "x", found: vec![3, 0] };
-    let message = "`x` must have at least one element in a row, found the shape [3, 0]";
+    let error = FusedError::EmptyRows { op: OP, argument: "logits", found: vec![3, 0] };
+    let message = "`logits` must have at least one element in a row, found the shape [3, 0]";
     refuses(empty, targets(3, &device), None, 0.0, error, message);
 }
 

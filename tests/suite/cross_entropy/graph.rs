@@ -57,7 +57,7 @@ fn same_bits_when_recomputed() {
     report.finish();
 }
 
-/// As a training loop has it: the mean of losses, behind a layer.
+/// The mean of losses, as a training loop has it.
 #[test]
 fn mean_of_losses() {
     let Some(device) = device::open() else { return };

@@ -54,6 +54,17 @@ fn means_and_gradients_are_burns() {
     }
 }
 
+/// Nor is its weight looked up.
+#[test]
+fn a_pad_may_be_no_class() {
+    let Some(device) = device::open() else { return };
+    let config = CrossEntropyLossConfig::new().with_weights(Some(vec![1.0, 3.0]));
+    let loss = config.with_pad_tokens(Some(vec![1000])).init(&device);
+    let targets = Tensor::<1, Int>::from_ints([1, 1000, 0], &device);
+    let mean = exact(&loss.forward(Tensor::zeros([3, 2], &device), targets).into_data());
+    assert!((mean[0] - 2f64.ln()).abs() < 1e-6, "{mean:?}");
+}
+
 #[test]
 fn only_pads_give_nan() {
     let Some(device) = device::open() else { return };

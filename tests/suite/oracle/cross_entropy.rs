@@ -3,7 +3,7 @@ use super::{Exact, magnitude, sum};
 /// What a call of cross-entropy is given beside the logits.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// None of a row that is left out, or of which there is no such class (then the loss is NaN).
+    /// Of a row that is left out the loss is 0, where there is no such class NaN.
     pub classes: Vec<Result<usize, Missing>>,
     pub weights: Option<Vec<f64>>,
     pub smoothing: f64,
@@ -45,8 +45,8 @@ pub fn cross_entropy(logits: &[f64], columns: usize, terms: &Terms, grads: &[f64
         let mut scale = of_class * magnitude([far(class)]).max(1.0);
         if smoothing > 0.0 {
             loss += per_class * sum((0..columns).map(|c| weight(c) * far(c)));
-            let spread = magnitude((0..columns).map(far)).max(1.0);
-            scale += per_class * sum((0..columns).map(weight)) * spread;
+            let size = |c: usize| magnitude([far(c), far(class)]).max(1.0);
+            scale += per_class * sum((0..columns).map(|c| weight(c) * size(c)));
         }
         exact[0].push_row([loss], scale);
         let mass = of_class + per_class * sum((0..columns).map(weight));

@@ -23,7 +23,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
     let means_len = if formula.centered { 2 * rows } else { rows };
     let means = dx.is_some().then(|| client.empty(means_len * types.accumulator.size()));
     // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
-    // read as the last ones. Where `dx` is `dy`, a unit writes what only it has use for, and has read;
+    // read as the last ones. Where `dx` is `dy` or `elsewhere`, a unit writes what only it has use for, and has read;
     // what others read of that they discard.
     unsafe {
         let buffer = |handle: &Handle, len| BufferArg::from_raw_parts(handle.clone(), len);
