@@ -5,6 +5,8 @@
 //! `BURN_FUSED_HASHES=write scripts/test --device NAME -- hashes`.
 
 use crate::{
+    add_norm::{AddNorm, Sums, Used},
+    cross_entropy::Inputs,
     device,
     layer_norm::LayerNorm,
     op::{Data, Op, dtypes},
@@ -14,6 +16,7 @@ use crate::{
     values::Values,
 };
 use burn::tensor::{DType, Device, TensorData};
+use burn_fused::CrossEntropyOptions;
 use fnv::FnvHasher;
 use std::{
     collections::BTreeMap,
@@ -39,9 +42,12 @@ const SHAPES: [[usize; 2]; 9] = [
 const FEW: usize = 3;
 
 /// Uniform values: rounded by no function that a platform has its own version of.
-fn data<O: Op>(shape: [usize; 2], dtype: DType) -> Data {
-    let mut random = Random::from_seed(1);
-    let mut uniform = |shape: &[usize]| Values::of(shape, dtype, |_| 2.0 * random.uniform() - 1.0);
+fn uniform(shape: &[usize], dtype: DType, random: &mut Random) -> Values {
+    Values::of(shape, dtype, |_| 2.0 * random.uniform() - 1.0)
+}
+
+fn data<O: Op>(shape: [usize; 2], dtype: DType, random: &mut Random) -> Data {
+    let mut uniform = |shape: &[usize]| uniform(shape, dtype, random);
     let (x, dy) = (uniform(&shape), uniform(&shape));
     let parameters = O::PARAMETERS.iter().map(|_| Some(uniform(&shape[1..]))).collect();
     Data { x, parameters, dy, axes: 1 }
@@ -53,23 +59,64 @@ fn hash(data: &TensorData) -> u64 {
     hasher.finish()
 }
 
-/// A line for each case: what it is, and the hashes of y, dx and the gradients of parameters.
-fn lines<O: Op>(op: O, form: &str, device: &Device, lines: &mut BTreeMap<String, String>) {
-    for dtype in [DType::F32, DType::BF16] {
-        if !dtypes::<O>(device).contains(&dtype) {
-            continue;
+/// A line for each case: what it is, and the hashes of what a run of it gave.
+struct Lines {
+    device: Device,
+    lines: BTreeMap<String, String>,
+}
+
+impl Lines {
+    fn add<O: Op>(
+        &mut self,
+        name: &str,
+        run: impl Fn([usize; 2], DType, &mut Random, &Device) -> Vec<Option<TensorData>>,
+    ) {
+        let dtypes = dtypes::<O>(&self.device);
+        for dtype in [DType::F32, DType::BF16].into_iter().filter(|dtype| dtypes.contains(dtype)) {
+            let shapes = if device::is_fast() { &SHAPES[..] } else { &SHAPES[..FEW] };
+            for &shape in shapes {
+                let outputs = run(shape, dtype, &mut Random::from_seed(1), &self.device);
+                let hashes = outputs.iter().flatten().map(|data| format!("{:016x}", hash(data)));
+                let hashes: Vec<_> = hashes.collect();
+                let [rows, columns] = shape;
+                self.lines.insert(format!("{name} {dtype:?} {rows}x{columns}"), hashes.join(" "));
+            }
         }
-        let shapes = if device::is_fast() { &SHAPES[..] } else { &SHAPES[..FEW] };
-        for &shape in shapes {
-            let outcome = data::<O>(shape, dtype).run(op, device);
-            let outputs = [Some(&outcome.y), outcome.dx.as_ref()];
-            let outputs = outputs.into_iter().chain(outcome.parameters.iter().map(Option::as_ref));
-            let hashes: Vec<_> =
-                outputs.flatten().map(|data| format!("{:016x}", hash(data))).collect();
-            let [rows, columns] = shape;
-            let case = format!("{}{form} {dtype:?} {rows}x{columns}", O::NAME);
-            lines.insert(case, hashes.join(" "));
-        }
+    }
+
+    /// Of y, dx and the gradients of parameters.
+    fn op<O: Op>(&mut self, op: O, form: &str) {
+        self.add::<O>(&format!("{}{form}", O::NAME), |shape, dtype, random, device| {
+            let outcome = data::<O>(shape, dtype, random).run(op, device);
+            [Some(outcome.y), outcome.dx].into_iter().chain(outcome.parameters).collect()
+        });
+    }
+
+    /// Of y, the sum and the gradients of the inputs and of parameters.
+    fn of_sum<O: AddNorm>(&mut self, op: O) {
+        self.add::<O>(O::ADD, |shape, dtype, random, device| {
+            let data = data::<O>(shape, dtype, random);
+            let [residual, dsum] = [(); 2].map(|()| uniform(&shape, dtype, random));
+            let sums = Sums { data, residual, dsum };
+            let found = sums.run(op, Used::Both, usize::MAX, device);
+            [Some(found.y), Some(found.sum)].into_iter().chain(found.gradients).collect()
+        });
+    }
+
+    /// Of losses and the gradients of logits.
+    fn cross_entropy(&mut self) {
+        self.add::<Softmax>("cross_entropy", |shape, dtype, random, device| {
+            let [rows, classes] = shape;
+            let inputs = Inputs {
+                logits: uniform(&shape, dtype, random),
+                targets: (0..rows).map(|row| (7 * row % classes) as i64).collect(),
+                weights: Some(uniform(&[classes], dtype, random)),
+                options: CrossEntropyOptions { ignore_index: Some(0), label_smoothing: 0.125 },
+                grads: uniform(&[rows], DType::F32, random),
+            };
+            let found = inputs.run(device);
+            vec![Some(found.losses), Some(found.dlogits)]
+        });
     }
 }
 
@@ -91,14 +138,18 @@ fn are_those_on_file() {
         return println!("skipped: no bits are promised for {}", device::name());
     };
     let path = path(&client.properties().identity.fingerprint);
-    let mut found = BTreeMap::new();
-    lines(RmsNorm::default(), "", &device, &mut found);
-    lines(LayerNorm::default(), "", &device, &mut found);
-    lines(Softmax(-1), "", &device, &mut found);
-    lines(LogSoftmax(-1), "", &device, &mut found);
-    lines(Softmax(0), " down columns", &device, &mut found);
-    lines(LogSoftmax(0), " down columns", &device, &mut found);
-    let found: String = found.iter().map(|(case, hashes)| format!("{case}: {hashes}\n")).collect();
+    let mut lines = Lines { device, lines: BTreeMap::new() };
+    lines.op(RmsNorm::default(), "");
+    lines.op(LayerNorm::default(), "");
+    lines.op(Softmax(-1), "");
+    lines.op(LogSoftmax(-1), "");
+    lines.op(Softmax(0), " down columns");
+    lines.op(LogSoftmax(0), " down columns");
+    lines.of_sum(RmsNorm::default());
+    lines.of_sum(LayerNorm::default());
+    lines.cross_entropy();
+    let lines = lines.lines.iter();
+    let found: String = lines.map(|(case, hashes)| format!("{case}: {hashes}\n")).collect();
     if env::var("BURN_FUSED_HASHES").is_ok_and(|wish| wish == "write") {
         return fs::write(&path, found).expect("the tests' folder can be written to");
     }
