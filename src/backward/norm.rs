@@ -1,6 +1,8 @@
 mod sum;
 
-use crate::ops::{AddNormOutput, Norm, NormOps, NormUpstream, NormWanted, OptionalTensor};
+use crate::ops::{
+    AddNormOutput, Norm, NormOps, NormOutput, NormUpstream, NormWanted, OptionalTensor,
+};
 use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
     tensor::{DType, Shape},
@@ -27,13 +29,7 @@ impl<B: NormOps, C: CheckpointStrategy> NormOps for Autodiff<B, C> {
     ) -> FloatTensor<Self> {
         let (gamma, beta) = (gamma.into_option(), beta.into_option());
         let call = Call { gamma: gamma.is_some(), norm, axes, epsilon };
-        match (gamma, beta) {
-            (None, None) => record::<B, C, 1>([x], call),
-            (Some(parameter), None) | (None, Some(parameter)) => {
-                record::<B, C, 2>([x, parameter], call)
-            }
-            (Some(gamma), Some(beta)) => record::<B, C, 3>([x, gamma, beta], call),
-        }
+        record_any::<B, C>(x, gamma, beta, call, None)
     }
 
     fn add_norm(
@@ -79,10 +75,28 @@ impl Call {
     }
 }
 
-/// Runs the forward pass and records its step.
+/// [`record`] for the inputs that there are.
+fn record_any<B: NormOps, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    gamma: Option<FloatTensor<Autodiff<B, C>>>,
+    beta: Option<FloatTensor<Autodiff<B, C>>>,
+    call: Call,
+    done: Option<NormOutput<B>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    match (gamma, beta) {
+        (None, None) => record::<B, C, 1>([x], call, done),
+        (Some(parameter), None) | (None, Some(parameter)) => {
+            record::<B, C, 2>([x, parameter], call, done)
+        }
+        (Some(gamma), Some(beta)) => record::<B, C, 3>([x, gamma, beta], call, done),
+    }
+}
+
+/// Runs the forward pass, if it is not `done`, and records its step.
 fn record<B: NormOps, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     call: Call,
+    done: Option<NormOutput<B>>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let again = Again::<B> {
         inputs: inputs.each_ref().map(|input| input.id()).to_vec(),
@@ -103,7 +117,9 @@ fn record<B: NormOps, C: CheckpointStrategy, const N: usize>(
             let (x, gamma, beta) = call.assign(inputs.map(|input| input.into_primitive()));
             let beta_dtype = beta.as_ref().map(|beta| beta.dtype());
             let Call { norm, axes, epsilon, .. } = call;
-            let output = B::norm_forward(x, gamma.into(), beta.into(), norm, axes, epsilon);
+            let output = done.unwrap_or_else(|| {
+                B::norm_forward(x, gamma.into(), beta.into(), norm, axes, epsilon)
+            });
             let statistics = output.statistics;
             step.finish(State { saved, beta_dtype, statistics, call }, output.y)
         }

@@ -2,7 +2,8 @@
 //! `dx = r·(dŷ − mean(dŷ) − x̂·mean(dŷ·x̂))` with `dŷ = γ·dy`, `dγ = Σ_rows dy·x̂`, `dβ = Σ_rows dy`.
 //!
 //! LayerNorm has `μ = mean(x)` and `r = 1 / sqrt(mean((x − μ)²) + ε)`. RMSNorm has no μ, so
-//! `r = 1 / sqrt(mean(x²) + ε)`, and no `mean(dŷ)` in `dx`.
+//! `r = 1 / sqrt(mean(x²) + ε)`, and no `mean(dŷ)` in `dx`. x may be a sum, which is written as well; then
+//! `dx` has in it what reaches the sum from elsewhere.
 
 mod backward;
 mod forward;

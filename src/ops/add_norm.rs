@@ -16,7 +16,8 @@ const LAYER: &str = "add_layer_norm";
 /// The sum is rounded to its type before it is normalised: both outputs are the bits of
 /// `let sum = x + residual; rms_norm(sum, gamma, epsilon)`, and so are gradients but that they are rounded once where
 /// those of both outputs meet. Differentiable in `x`, `residual` and `gamma`, also where only one output is
-/// used. For the backward pass the sum is kept, not `x` or `residual`.
+/// used; where that is the sum alone, the gradient of a tracked `gamma` is zero rather than none. For the backward
+/// pass the sum is kept, not `x` or `residual` (under gradient checkpointing it is computed from them again).
 ///
 /// # Shapes
 ///

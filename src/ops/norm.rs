@@ -179,7 +179,7 @@ pub trait NormOps: Backend {
     ) -> AddNormForward<Self> {
         let sum = Self::float_add(x, residual);
         let NormOutput { y, statistics } =
-            composed::norm_forward(sum.clone(), gamma, beta, norm, axes, epsilon);
+            Self::norm_forward(sum.clone(), gamma, beta, norm, axes, epsilon);
         AddNormForward { y, sum, statistics }
     }
 

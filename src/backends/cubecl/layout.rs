@@ -29,8 +29,8 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// One of the shape and type of `tensor`, which is [`readable`], as is and the kernel's buffer `position`:
-    /// that itself where nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
+    /// One of the shape and type of `tensor`, which is [`readable`] as it is, and the kernel's buffer at
+    /// `position`: that itself where nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
     /// dimensions; `span` gives the elements from the first of one to past its last.
     pub(super) fn over_or_new(
         tensor: &CubeTensor,

@@ -1,9 +1,9 @@
 //! The norm of a sum, which has two outputs, where a step of Burn's has one: the sum is a hidden node, and both
 //! outputs are its children. Their steps run before its own, and leave it the gradients that reached them.
 
-use super::Call;
+use super::{Call, record_any};
 use crate::ops::{
-    AddNormForward, AddNormOutput, NormOps, NormUpstream, NormWanted, OptionalTensor,
+    AddNormForward, AddNormOutput, NormOps, NormOutput, NormUpstream, NormWanted, OptionalTensor,
 };
 use burn::{
     backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor},
@@ -41,11 +41,17 @@ pub(super) fn record<B: NormOps, C: CheckpointStrategy>(
         }
         // As in a first block on frozen embeddings: the sum is not tracked.
         (false, true) => {
-            let sum = B::float_add(x.into_primitive(), residual.into_primitive());
-            let sum = Autodiff::<B, C>::from_inner(sum);
+            let [x, residual] = [x, residual].map(|tensor| tensor.into_primitive());
+            let inner = |p: &Option<FloatTensor<Autodiff<B, C>>>| {
+                p.clone().map(|p| p.into_primitive()).into()
+            };
+            let (own_gamma, own_beta) = (inner(&gamma), inner(&beta));
             let Call { norm, axes, epsilon, .. } = call;
-            let (gamma, beta) = (gamma.into(), beta.into());
-            let y = Autodiff::<B, C>::norm(sum.clone(), gamma, beta, norm, axes, epsilon);
+            let AddNormForward { y, sum, statistics } =
+                B::add_norm_forward(x, residual, own_gamma, own_beta, norm, axes, epsilon);
+            let sum = Autodiff::<B, C>::from_inner(sum);
+            let done = Some(NormOutput { y, statistics });
+            let y = record_any::<B, C>(sum.clone(), gamma, beta, call, done);
             AddNormOutput { y, sum }
         }
         _ => match (gamma, beta) {
@@ -63,7 +69,8 @@ fn tracked_sum<B: NormOps, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     call: Call,
 ) -> AddNormOutput<Autodiff<B, C>> {
-    let again = Add::<B> { terms: [inputs[1].id(), inputs[0].id()], call, backend: PhantomData };
+    let ids = inputs.each_ref().map(|input| input.id()).to_vec();
+    let again = Add::<B> { inputs: ids, call, backend: PhantomData };
     let step = Sum
         .prepare::<C>(inputs.each_ref().map(|input| input.node()))
         .memory_bound()
@@ -87,31 +94,25 @@ fn tracked_sum<B: NormOps, C: CheckpointStrategy, const N: usize>(
     let hidden = step.finish(state, sum.clone());
 
     let again = Same::<B> { of: hidden.id(), backend: PhantomData };
-    let step = SumOutput
+    let step = ToSum
         .prepare::<C>([hidden.node()])
         .memory_bound()
         .retro_forward(again)
         .parents([&hidden])
         .stateful();
-    let sum = match step {
-        OpsKind::Tracked(step) => step.finish(arrived.clone(), sum),
-        OpsKind::UnTracked(step) => step.finish(sum),
-    };
+    let OpsKind::Tracked(step) = step else { unreachable!("the sum is tracked") };
+    let sum = step.finish(arrived.clone(), sum);
 
     let again = Normalize::<B> { sum: hidden.id(), parameters, call };
-    let step = NormOutput
+    let step = ToNorm
         .prepare::<C>([hidden.node()])
         .memory_bound()
         .retro_forward(again)
         .parents([&hidden])
         .stateful();
-    let y = match step {
-        OpsKind::Tracked(mut step) => {
-            let sum = step.checkpoint(&hidden);
-            step.finish((sum, arrived), y)
-        }
-        OpsKind::UnTracked(step) => step.finish(y),
-    };
+    let OpsKind::Tracked(mut step) = step else { unreachable!("the sum is tracked") };
+    let saved = step.checkpoint(&hidden);
+    let y = step.finish((saved, arrived), y);
     AddNormOutput { y, sum }
 }
 
@@ -138,9 +139,9 @@ struct Parameters<T> {
 
 /// The step of the sum as an output.
 #[derive(Debug)]
-struct SumOutput;
+struct ToSum;
 
-impl<B: NormOps> Backward<B, 1> for SumOutput {
+impl<B: NormOps> Backward<B, 1> for ToSum {
     type State = Arrivals<FloatTensor<B>>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -151,9 +152,9 @@ impl<B: NormOps> Backward<B, 1> for SumOutput {
 
 /// The step of the normalised sum.
 #[derive(Debug)]
-struct NormOutput;
+struct ToNorm;
 
-impl<B: NormOps> Backward<B, 1> for NormOutput {
+impl<B: NormOps> Backward<B, 1> for ToNorm {
     type State = (NodeId, Arrivals<FloatTensor<B>>);
 
     fn backward(
@@ -240,14 +241,18 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Sum {
 /// with what computes its terms, and round once where the kernel's were rounded before.
 #[derive(Debug)]
 struct Add<B> {
-    terms: [NodeId; 2],
+    /// The node's parents, of which each has to be taken.
+    inputs: Vec<NodeId>,
     call: Call,
     backend: PhantomData<B>,
 }
 
 impl<B: NormOps> RetroForward for Add<B> {
     fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
-        let [x, residual] = self.terms.map(|id| states.get_state::<FloatTensor<B>>(&id));
+        let mut inputs = self.inputs.iter().map(|id| states.get_state::<FloatTensor<B>>(id));
+        let residual = inputs.next().expect("the residual comes first");
+        let x = inputs.next().expect("x is the second");
+        inputs.for_each(drop);
         let Call { norm, axes, epsilon, .. } = self.call;
         let none = || OptionalTensor::None;
         let outputs = B::add_norm(x, residual, none(), none(), norm, axes, epsilon);

@@ -9,8 +9,8 @@ use super::{
 use crate::kernels::{
     column_sum::column_sum,
     matrix::{Matrix, Output},
-    plan::{Blueprint, Ends, Pass, address, cubes, groups},
-    row::{EvenRows, EvenRowsLaunch, Length, Rows, read_any},
+    plan::{Blueprint, Pass, address, cubes, groups},
+    row::{EvenRows, EvenRowsLaunch, Length, Rows},
     sums::{Count, elements_sum},
     team::{Team, team_position},
 };
@@ -285,26 +285,4 @@ fn input_gradient<A: Float, V: Size>(
         normalized * slope
     };
     fma(dy, Vector::new(inverse_root), -taken)
-}
-
-/// The vector at `column` of the gradient that reaches x from elsewhere, zero if none does.
-#[cube]
-fn from_elsewhere<F: Float, V: Size>(
-    elsewhere: ComptimeOption<&[Vector<F, V>]>,
-    rows: &ComptimeOption<Rows>,
-    row: usize,
-    column: usize,
-    length: &Length,
-    #[comptime] ends: Ends,
-) -> Vector<F, V> {
-    let mut gradient = Vector::<F, V>::zero();
-    #[comptime]
-    match elsewhere {
-        ComptimeOption::Some(elsewhere) => {
-            let from = rows.as_ref().unwrap().row(row);
-            gradient = read_any(elsewhere, &from, column, length, ends);
-        }
-        ComptimeOption::None => {}
-    }
-    gradient
 }

@@ -43,13 +43,12 @@ impl Forward {
         let Extent { rows, columns, width, hardware } = self.extent;
         let length = self.extent.length();
         let size = self.types.x.size();
-        let mut blueprint =
-            Blueprint::new(op(self.centered), Pass::Forward, columns, width, size, hardware);
+        let of = op(self.centered);
+        let mut blueprint = Blueprint::new(of, Pass::Forward, columns, width, size, hardware);
         if self.residual.is_some() {
             // Two rows would have to be loaded ahead.
             blueprint.ahead = 0;
         }
-        let of = op(self.centered);
         let sum = if self.residual.is_some() { " of a sum" } else { "" };
         log::trace!("{of:?}{sum}: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
         let formula = Formula::new(self.centered, self.types);

@@ -223,7 +223,11 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let near = columns.mean(team.sum(elements_sum::<A, V>(sum.total())));
     let mut sum = RunningSum::<A, V>::new();
     let mut squares = RunningSum::<A, V>::new();
-    let mut one_value = first_value::<F, A, V>(held, formula, scaled);
+    // That of a unit past the row's end is nothing's: it writes nothing.
+    let mut one_value = A::new(0.0);
+    if comptime!(!blueprint.chunked) {
+        one_value = first_value::<F, A, V>(held, formula, scaled);
+    }
     if comptime!(blueprint.chunked) {
         let mut start = lane;
         while start < length.vectors + lane {
@@ -248,8 +252,8 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let rest = columns.mean(sum);
     let shift = rest * rest;
     let variance = columns.mean(squares) - shift;
-    // What rounding leaves of a row of one value; of two values next to each other it is more, up to some
-    // million columns. x less that value is zero, to the bit. Not less `near + rest`, in which Mesa's
+    // What rounding leaves of a row of one value, but of values below 1e-15, whose squares are nothing. Of two
+    // values next to each other it is more, up to some ten thousand columns. x less that value is zero, to the bit. Not less `near + rest`, in which Mesa's
     // compiler adds up the terms of both in another order. NaN is not less, and stays.
     let of_one_value = variance < shift * A::new(SPREAD_OF_ONE_VALUE);
     let near = select(of_one_value, one_value, near);

@@ -12,7 +12,7 @@ use crate::{
 use burn::tensor::{DType, Device, Tensor};
 
 both!(
-    any_leaf_tracked same_bits_when_recomputed one_tensor_twice gamma_behind_an_op_of_an_unused_norm
+    any_leaf_tracked only_parameters_tracked same_bits_when_recomputed one_tensor_twice gamma_behind_an_op_of_an_unused_norm
     outputs_used_often in_a_chain
 );
 
@@ -28,6 +28,29 @@ fn any_leaf_tracked<O: AddNorm>(op: O) {
             report.add(case, sums.check(op, used, tracked, &found));
         }
     }
+    report.finish();
+}
+
+/// The bits of a call that tracks nothing, also where Burn may fuse what computes x with what comes behind it.
+fn only_parameters_tracked<O: AddNorm>(op: O) {
+    let Some(device) = device::open() else { return };
+    if !device::keeps_bits() {
+        return println!("skipped: {} promises no bits", device::name());
+    }
+    let (mut random, mut report) = (Random::of("only_parameters_tracked"), Report::default());
+    let sums = Sums::random::<O>(&[37, 257], 1, DType::F32, Some(DType::F32), &mut random);
+    let factors = Values::normal(&[37, 257], DType::F32, &mut random);
+    let device = device.autodiff();
+    let run = |tracked: bool| {
+        let x = sums.data.x.tensor::<2>(&device) * factors.tensor::<2>(&device);
+        let parameters = sums.data.parameters::<1>(&device).into_iter();
+        let parameters = parameters.map(|p| p.map(|p| p.set_require_grad(tracked))).collect();
+        let (y, sum) = op.add(x, sums.residual.tensor(&device), parameters);
+        [y, sum].map(Tensor::into_data)
+    };
+    let (tracked, plain) = (run(true), run(false));
+    let verdicts = [("y", 0), ("sum", 1)].map(|(name, i)| same_bits(name, &plain[i], &tracked[i]));
+    report.add(O::ADD, verdicts);
     report.finish();
 }
 

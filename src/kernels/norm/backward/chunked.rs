@@ -1,8 +1,8 @@
-use super::{Formula, Means, Wanted, from_elsewhere, input_gradient, means, saved_statistics};
+use super::{Formula, Means, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
-    row::{EvenRows, Length, Row, Rows, inside_or, load, read, store},
+    row::{EvenRows, Length, Row, Rows, inside_or, load, read, read_any, store},
     sums::{Count, RunningSum},
     team::{Team, lane},
 };
@@ -92,11 +92,15 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                         let r = statistics.inverse_root;
                         let mut value =
                             input_gradient::<A, V>(normalized, scaled, r, &row_means, formula);
-                        if comptime!(elsewhere.is_some()) {
-                            let (rows, ends) = (elsewhere_rows, blueprint.ends);
-                            value += Vector::cast_from(from_elsewhere::<F, V>(
-                                elsewhere, rows, row, column, length, ends,
-                            ));
+                        #[comptime]
+                        match elsewhere {
+                            ComptimeOption::Some(elsewhere) => {
+                                let from = elsewhere_rows.as_ref().unwrap().row(row);
+                                let ends = blueprint.ends;
+                                let part = read_any(elsewhere, &from, column, length, ends);
+                                value += Vector::cast_from(part);
+                            }
+                            ComptimeOption::None => {}
                         }
                         let (own, value) = (true.runtime(), Vector::cast_from(value));
                         store(dx, &to, column, length, own, value, blueprint.ends);

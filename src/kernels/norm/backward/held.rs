@@ -1,4 +1,4 @@
-use super::{Formula, Wanted, from_elsewhere, input_gradient, means, saved_statistics};
+use super::{Formula, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
     norm::statistics::Statistics,
     plan::Blueprint,
@@ -93,14 +93,13 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
         );
         let statistics = window.statistics();
         let mut arriving = Array::<Vector<F, V>>::new(held);
-        if comptime!(elsewhere.is_some()) {
-            #[unroll]
-            for i in 0..held {
-                let ends = comptime!(blueprint.ends_of(i));
-                let column = lane + i * blueprint.lanes;
-                let (from, row) = (elsewhere_rows, usize::min(row, rows - 1));
-                arriving[i] = from_elsewhere::<F, V>(elsewhere, from, row, column, length, ends);
+        #[comptime]
+        match elsewhere {
+            ComptimeOption::Some(elsewhere) => {
+                let from = elsewhere_rows.as_ref().unwrap().row(usize::min(row, rows - 1));
+                load_any(elsewhere, &from, lane, length, &mut arriving, 0usize, blueprint);
             }
+            ComptimeOption::None => {}
         }
         let mut level = Vector::<A, V>::zero();
         let mut slope = Vector::<A, V>::zero();

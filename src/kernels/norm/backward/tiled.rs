@@ -2,8 +2,7 @@
 //! another the gradients, each cube in a tile of columns, where the sums over its rows fit.
 
 use super::{
-    Backward, Formula, Means, Wanted, Work, args, chunked, from_elsewhere, input_gradient,
-    saved_statistics,
+    Backward, Formula, Means, Wanted, Work, args, chunked, input_gradient, saved_statistics,
 };
 use crate::kernels::{
     norm::statistics::Statistics,
@@ -185,10 +184,13 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
             // Past a row's end what is loaded is not stored.
             xs.push(read_any(x, &x_rows.row(row), column, &length, tile.ends));
             dys.push(read_any(dy, &dy_rows.row(row), column, &length, tile.ends));
-            if comptime!(elsewhere.is_some()) {
-                let (from, ends) = (&elsewhere_rows, tile.ends);
-                let part = from_elsewhere::<F, V>(elsewhere, from, row, column, &length, ends);
-                arriving.push(part);
+            #[comptime]
+            match elsewhere {
+                ComptimeOption::Some(elsewhere) => {
+                    let from = elsewhere_rows.as_ref().unwrap().row(row);
+                    arriving.push(read_any(elsewhere, &from, column, &length, tile.ends));
+                }
+                ComptimeOption::None => {}
             }
             saved_of_rows.push(saved_statistics::<A>(saved, row, rows, formula));
             means_of_rows.push(found_means::<A>(row_means, row, rows, formula));
