@@ -1,3 +1,5 @@
+mod parameters;
+
 use super::{
     Extent, Types, op,
     statistics::{Formula, Statistics, statistics},
@@ -6,11 +8,12 @@ use crate::kernels::{
     ahead::Coming,
     matrix::{Matrix, Output},
     plan::{Blueprint, Pass, address, cubes},
-    row::{EvenRows, Length, Row, Rows, chunks, load, read_any, store},
+    row::{EvenRows, Length, Row, Rows, chunks, store},
     source::{Kept, Source},
     team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
+use parameters::Parameters;
 
 /// Positions among the kernel's buffers of those that outputs can be written over.
 pub(crate) const X: usize = 0;
@@ -327,85 +330,5 @@ fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
             ComptimeOption::None => {}
         }
         store(y, to, column, length, own, Vector::cast_from(value), ends);
-    }
-}
-
-/// A unit's part of the parameters, where it is loaded before a row's sums are known.
-#[derive(CubeType)]
-struct Parameters<G: Float, B: Float, V: Size> {
-    gamma: Array<Vector<G, V>>,
-    beta: Array<Vector<B, V>>,
-    #[cube(comptime)]
-    blueprint: Blueprint,
-}
-
-#[cube]
-impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
-    fn new(
-        gamma: ComptimeOption<&[Vector<G, V>]>,
-        beta: ComptimeOption<&[Vector<B, V>]>,
-        lane: usize,
-        length: &Length,
-        #[comptime] blueprint: Blueprint,
-    ) -> Self {
-        let mut gammas = Array::<Vector<G, V>>::new(blueprint.held);
-        let mut betas = Array::<Vector<B, V>>::new(blueprint.held);
-        if comptime!(blueprint.parameters) {
-            #[comptime]
-            match gamma {
-                ComptimeOption::Some(gamma) => {
-                    load(gamma, &Row::only(), lane, length, &mut gammas, blueprint);
-                }
-                ComptimeOption::None => {}
-            }
-            #[comptime]
-            match beta {
-                ComptimeOption::Some(beta) => {
-                    load(beta, &Row::only(), lane, length, &mut betas, blueprint);
-                }
-                ComptimeOption::None => {}
-            }
-        }
-        Parameters::<G, B, V> { gamma: gammas, beta: betas, blueprint }
-    }
-
-    /// `value·γ + β` at the unit's place `i`, which is `column`.
-    fn applied<A: Float>(
-        &self,
-        value: Vector<A, V>,
-        gamma: ComptimeOption<&[Vector<G, V>]>,
-        beta: ComptimeOption<&[Vector<B, V>]>,
-        #[comptime] i: usize,
-        column: usize,
-        length: &Length,
-    ) -> Vector<A, V> {
-        let blueprint = self.blueprint;
-        let ends = comptime!(blueprint.ends_of(i));
-        let mut value = value;
-        #[comptime]
-        match gamma {
-            ComptimeOption::Some(gamma) => {
-                let gamma = if comptime!(blueprint.parameters) {
-                    self.gamma[i]
-                } else {
-                    read_any(gamma, &Row::only(), column, length, ends)
-                };
-                value *= Vector::<A, V>::cast_from(gamma);
-            }
-            ComptimeOption::None => {}
-        }
-        #[comptime]
-        match beta {
-            ComptimeOption::Some(beta) => {
-                let beta = if comptime!(blueprint.parameters) {
-                    self.beta[i]
-                } else {
-                    read_any(beta, &Row::only(), column, length, ends)
-                };
-                value += Vector::<A, V>::cast_from(beta);
-            }
-            ComptimeOption::None => {}
-        }
-        value
     }
 }

@@ -69,8 +69,11 @@ impl<A: Float> Statistics<A> {
     }
 }
 
-/// A variance below this part of `rest²` is rounding, which is up to a quarter of it.
-const SPREAD_OF_ONE_VALUE: f32 = 1.0 / 1_048_576.0;
+/// The part of a mean that its rounding is at most, some 8 units in the last place: 2⁻²⁰, in f64 2⁻⁴⁹. Much more
+/// than the mean is really off by would take digits from the variance.
+fn rounding_of_mean(formula: Formula) -> f32 {
+    2f32.powi(if formula.double { -49 } else { -20 })
+}
 
 /// The mean, as `near + rest`, and the mean square of the distance from it, or from zero.
 #[derive(CubeType)]
@@ -209,6 +212,8 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let lane = lane(blueprint);
     let chunk = comptime!(blueprint.held * blueprint.lanes);
     let columns = Count::<A>::of(length.columns);
+    // Before the first barrier, behind which others may write over it.
+    let first = first_value::<F, A, V>(source, length, formula, scaled, blueprint);
     let mut sum = RunningSum::<A, V>::new();
     if comptime!(blueprint.chunked) {
         let mut start = lane;
@@ -220,21 +225,16 @@ fn two_pass<F: Float, A: Float, V: Size>(
     } else {
         sum.add(sum_of_values::<F, A, V>(held, formula, scaled, blueprint));
     }
-    let near = columns.mean(team.sum(elements_sum::<A, V>(sum.total())));
+    let mean = columns.mean(team.sum(elements_sum::<A, V>(sum.total())));
+    // A value of the row that the mean may as well be: of rows of one value it is, to the bit.
+    let close = (first - mean).abs() <= mean.abs() * A::new(comptime!(rounding_of_mean(formula)));
+    let near = select(close, first, mean);
     let mut sum = RunningSum::<A, V>::new();
     let mut squares = RunningSum::<A, V>::new();
-    // That of a unit past the row's end is nothing's: it writes nothing.
-    let mut one_value = A::new(0.0);
-    if comptime!(!blueprint.chunked) {
-        one_value = first_value::<F, A, V>(held, formula, scaled);
-    }
     if comptime!(blueprint.chunked) {
         let mut start = lane;
         while start < length.vectors + lane {
             kept.load_again(source, start, length, held);
-            if start == lane {
-                one_value = first_value::<F, A, V>(held, formula, scaled);
-            }
             let (part, part_squares) =
                 distances::<F, A, V>(held, near, start, length, formula, scaled, blueprint);
             sum.add(part);
@@ -250,26 +250,23 @@ fn two_pass<F: Float, A: Float, V: Size>(
     let (sum, squares) =
         team.sum_both(elements_sum::<A, V>(sum.total()), elements_sum::<A, V>(squares.total()));
     let rest = columns.mean(sum);
-    let shift = rest * rest;
-    let variance = columns.mean(squares) - shift;
-    // What rounding leaves of a row of one value, but of values below 1e-15, whose squares are nothing. Of two
-    // values next to each other it is more, up to some ten thousand columns. x less that value is zero, to the bit. Not less `near + rest`, in which Mesa's
-    // compiler adds up the terms of both in another order. NaN is not less, and stays.
-    let of_one_value = variance < shift * A::new(SPREAD_OF_ONE_VALUE);
-    let near = select(of_one_value, one_value, near);
-    let rest = select(of_one_value, A::new(0.0), rest);
-    let square = select(of_one_value, A::new(0.0), variance);
+    // Below zero by rounding; NaN is neither, and stays.
+    let variance = columns.mean(squares) - rest * rest;
+    let square = select(variance < A::new(0.0), A::new(0.0), variance);
     Moments::<A> { near, rest, square }
 }
 
-/// A unit's first value of what is held.
+/// The row's first value.
 #[cube]
 fn first_value<F: Float, A: Float, V: Size>(
-    held: &mut Array<Vector<F, V>>,
+    source: &Source<F, V>,
+    length: &Length,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
+    #[comptime] blueprint: Blueprint,
 ) -> A {
-    value::<F, A, V>(held[0], formula, scaled).extract(0usize)
+    let first = source.any(0usize.runtime(), length, blueprint.ends);
+    value::<F, A, V>(first, formula, scaled).extract(0usize)
 }
 
 /// Zeros past the row's end add nothing.

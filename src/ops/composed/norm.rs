@@ -29,7 +29,7 @@ pub(crate) fn norm_forward<B: Backend>(
     let (centered, means) = match norm {
         Norm::Rms => (x, vec![]),
         Norm::Layer => {
-            let near = row_mean::<B>(x.clone());
+            let near = near_mean::<B>(x.clone(), acc);
             let x = B::float_sub(x, near.clone());
             let rest = row_mean::<B>(x.clone());
             (B::float_sub(x, rest.clone()), vec![near, rest])
@@ -59,6 +59,19 @@ pub(crate) fn norm_forward<B: Backend>(
     let statistics = [inverse_root].into_iter().chain(means);
     let flat = statistics.map(|tensor| B::float_reshape(tensor, Shape::new([1, rows])));
     NormOutput { y: narrow::<B>(y, dtype, shape), statistics: B::float_cat(flat.collect(), 0) }
+}
+
+/// The mean of each row but for its rounding; its first value where that may as well be the mean, which of rows
+/// of one value it is, to the bit.
+fn near_mean<B: Backend>(x: FloatTensor<B>, accumulator: FloatDType) -> FloatTensor<B> {
+    let part = 2f64.powi(if accumulator == FloatDType::F64 { -49 } else { -20 });
+    let rows = x.shape()[0];
+    let first = B::float_slice(x.clone(), &[(0..rows).into(), (0..1).into()]);
+    let mean = row_mean::<B>(x);
+    let distance = B::float_abs(B::float_sub(first.clone(), mean.clone()));
+    let rounding = B::float_mul_scalar(B::float_abs(mean.clone()), part.into());
+    let close = B::float_lower_equal(distance, rounding, bools::<B>(&mean.device()));
+    B::float_mask_where(mean, close, first)
 }
 
 /// What each row is multiplied by: 1, or a power of two where squares might leave the range.

@@ -2,13 +2,15 @@
 
 use super::{AddNorm, Found, Sums, Used, both};
 use crate::{
-    buffer::noted,
+    buffer::{Note, noted},
     compare::{Report, same_bits},
     deliver::deliver,
     device,
+    laws::memory::ROUNDING,
     layout::{LAYOUTS, Laid},
     memory,
     random::Random,
+    values::Values,
 };
 use burn::tensor::{DType, Tensor};
 
@@ -27,9 +29,8 @@ fn every_layout<O: AddNorm>(op: O) {
                 [(); 2].map(|()| Laid::random(layout, shape, dtype, Random::normal, &mut random));
             let [residual, dsum] = laid.each_ref().map(|laid| laid.tensors(&device));
             [sums.residual, sums.dsum] = laid.map(|laid| laid.values.reshaped(&rows));
-            let on = |values: &crate::values::Values| {
-                values.clone().reshaped(&shape).tensor::<3>(&device).autodiff()
-            };
+            let on =
+                |values: &Values| values.clone().reshaped(&shape).tensor::<3>(&device).autodiff();
             let (x, dy) = (on(&sums.data.x).require_grad(), on(&sums.data.dy));
             let parameters = sums.data.parameters::<1>(&device).into_iter();
             let parameters: Vec<_> =
@@ -55,7 +56,7 @@ fn buffers_are_reused<O: AddNorm>(op: O) {
     let mut random = Random::of("buffers_are_reused");
     for shape in [[3, 64], [37, 257], [2, 8193], [2, 40_001]] {
         let sums = Sums::random::<O>(&shape, 1, DType::F32, Some(DType::F32), &mut random);
-        let place = |note: crate::buffer::Note| note.lock().unwrap().expect("a buffer was seen");
+        let place = |note: Note| note.lock().unwrap().expect("a buffer was seen");
         let (x, x_note) = noted(sums.data.x.tensor::<2>(&device));
         let (residual, residual_note) = noted(sums.residual.tensor::<2>(&device));
         // Until they have arrived the uploads hold the buffers as well.
@@ -128,8 +129,7 @@ fn what_is_kept<O: AddNorm>(op: O) {
         memory::of_this_thread().expect("it told before").in_use
     };
     let call = || {
-        let leaf =
-            |values: &crate::values::Values| values.tensor::<2>(&device).autodiff().require_grad();
+        let leaf = |values: &Values| values.tensor::<2>(&device).autodiff().require_grad();
         let (x, residual) = (leaf(&sums.data.x), leaf(&sums.residual));
         // Not leaves, which would be held for their gradients.
         op.add(x * 2.0, residual * 2.0, parameters.clone())
@@ -146,7 +146,6 @@ fn what_is_kept<O: AddNorm>(op: O) {
     // More than once, as now and then another test's thread has the same stream.
     let found = [(); 3].map(|()| measure());
     let (sum, statistics) = (4 * (rows * columns) as u64, 4 * 3 * rows as u64);
-    const ROUNDING: u64 = 1 << 16;
     let fits = |(kept, stays): &(u64, u64)| {
         (sum..=sum + statistics + ROUNDING).contains(kept) && *stays <= ROUNDING
     };

@@ -142,4 +142,4 @@ pub fn what_is_kept<O: Op>(op: O) {
 }
 
 /// What sizes of buffers may be rounded up by, all together.
-const ROUNDING: u64 = 1 << 16;
+pub const ROUNDING: u64 = 1 << 16;

@@ -4,7 +4,7 @@ use super::LayerNorm;
 use crate::{
     device,
     numbers::{self, Numbers, SHAPE, WIDE},
-    values::Values,
+    values::{Values, round, ulp},
 };
 use burn::tensor::DType;
 
@@ -33,12 +33,35 @@ fn constant_rows() {
         for epsilon in [1e-5, 1e-12] {
             for shape in [SHAPE, [64, 100], [64, 1000], [40, 3584], [12, 7000], [12, 40_001]] {
                 let mut data = numbers.data::<LayerNorm>(shape, dtype);
-                let scales = [0.01, 1.0, 1000.0];
+                let scales = [1e-20, 0.01, 1.0, 1000.0];
                 let row: Vec<f64> =
-                    (0..shape[0]).map(|i| scales[i % 3] * numbers.random.normal()).collect();
+                    (0..shape[0]).map(|i| scales[i % 4] * numbers.random.normal()).collect();
                 data.x = Values::of(&shape, dtype, |i| row[i / shape[1]]);
                 numbers.check(LayerNorm(epsilon), &data, "rows of one value");
             }
+        }
+    }
+    numbers.report.finish();
+}
+
+/// One of very many equal values is the next one in its type, and the variance far below the mean's rounding.
+/// Where that one is the first no sum over rows is as exact as its terms would have to be.
+#[test]
+fn one_value_but_for_one() {
+    let Some(mut numbers) = Numbers::open("one_value_but_for_one") else { return };
+    for columns in [3584, 70_000, 300_000] {
+        for (odd, epsilon) in [(columns - 1, 1e-12), (0, 1e-5)] {
+            let mut data = numbers.data::<LayerNorm>([9, columns], DType::F32);
+            let row: Vec<f64> = (0..9).map(|_| 1000.0 + 7.0 * numbers.random.normal()).collect();
+            data.x = Values::of(&[9, columns], DType::F32, |i| {
+                let value = round(row[i / columns], DType::F32);
+                if i % columns == odd { value + ulp(value, DType::F32) } else { value }
+            });
+            if odd == 0 {
+                data.parameters.fill(None);
+            }
+            let case = format!("all but column {odd} of one value, epsilon {epsilon:e}");
+            numbers.check(LayerNorm(epsilon), &data, &case);
         }
     }
     numbers.report.finish();
@@ -65,6 +88,23 @@ fn first_values_far_from_the_rest() {
                 numbers.rows_under_a_random_one(op, shape, DType::F32, &case, value);
             }
         }
+    }
+    numbers.report.finish();
+}
+
+/// In f64, whose mean is more exact than that: a first value that is close to the mean, and far from the rest.
+#[test]
+fn first_value_close_to_the_mean() {
+    let Some(mut numbers) = Numbers::open("first_value_close_to_the_mean") else { return };
+    if !numbers.device.supports_dtype(DType::F64) {
+        return println!("skipped: {} does not compute in F64", device::name());
+    }
+    for columns in [77, 3000, 40_001] {
+        let mut data = numbers.data::<LayerNorm>([5, columns], DType::F64);
+        data.x = Values::of(&[5, columns], DType::F64, |i| {
+            1.0 + if i % columns == 0 { 5e-7 } else { 1e-12 * numbers.random.normal() }
+        });
+        numbers.check(LayerNorm(1e-30), &data, "5e-7 from a mean of 1, others 1e-12");
     }
     numbers.report.finish();
 }

@@ -1,4 +1,4 @@
-use super::{Formula, Moments, distances, sum_of_squares, value};
+use super::{Formula, Moments, distances, first_value, sum_of_squares, value};
 use crate::kernels::{
     plan::Blueprint,
     row::{Length, inside_or},
@@ -108,8 +108,7 @@ pub(super) fn chunked<F: Float, A: Float, V: Size>(
     if comptime!(formula.centered) {
         source.load(lane, length, held, blueprint);
         // By way of its first value: of equal values the mean is that value, to the bit.
-        let first = source.any(0usize.runtime(), length, blueprint.ends);
-        let first = value::<F, A, V>(first, formula, scaled).extract(0usize);
+        let first = first_value::<F, A, V>(source, length, formula, scaled, blueprint);
         let (sum, _) = distances::<F, A, V>(held, first, lane, length, formula, scaled, blueprint);
         let width = sum.vector_size();
         let count = usize::min(length.columns, comptime!(chunk * width).runtime());

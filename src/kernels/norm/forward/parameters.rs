@@ -1,0 +1,85 @@
+use crate::kernels::{
+    plan::Blueprint,
+    row::{Length, Row, load, read_any},
+};
+use cubecl::prelude::*;
+
+/// A unit's part of the parameters, where it is loaded before a row's sums are known.
+#[derive(CubeType)]
+pub(super) struct Parameters<G: Float, B: Float, V: Size> {
+    gamma: Array<Vector<G, V>>,
+    beta: Array<Vector<B, V>>,
+    #[cube(comptime)]
+    blueprint: Blueprint,
+}
+
+#[cube]
+impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
+    pub fn new(
+        gamma: ComptimeOption<&[Vector<G, V>]>,
+        beta: ComptimeOption<&[Vector<B, V>]>,
+        lane: usize,
+        length: &Length,
+        #[comptime] blueprint: Blueprint,
+    ) -> Self {
+        let mut gammas = Array::<Vector<G, V>>::new(blueprint.held);
+        let mut betas = Array::<Vector<B, V>>::new(blueprint.held);
+        if comptime!(blueprint.parameters) {
+            #[comptime]
+            match gamma {
+                ComptimeOption::Some(gamma) => {
+                    load(gamma, &Row::only(), lane, length, &mut gammas, blueprint);
+                }
+                ComptimeOption::None => {}
+            }
+            #[comptime]
+            match beta {
+                ComptimeOption::Some(beta) => {
+                    load(beta, &Row::only(), lane, length, &mut betas, blueprint);
+                }
+                ComptimeOption::None => {}
+            }
+        }
+        Parameters::<G, B, V> { gamma: gammas, beta: betas, blueprint }
+    }
+
+    /// `value·γ + β` at the unit's place `i`, which is `column`.
+    pub fn applied<A: Float>(
+        &self,
+        value: Vector<A, V>,
+        gamma: ComptimeOption<&[Vector<G, V>]>,
+        beta: ComptimeOption<&[Vector<B, V>]>,
+        #[comptime] i: usize,
+        column: usize,
+        length: &Length,
+    ) -> Vector<A, V> {
+        let blueprint = self.blueprint;
+        let ends = comptime!(blueprint.ends_of(i));
+        let mut value = value;
+        #[comptime]
+        match gamma {
+            ComptimeOption::Some(gamma) => {
+                let gamma = if comptime!(blueprint.parameters) {
+                    self.gamma[i]
+                } else {
+                    read_any(gamma, &Row::only(), column, length, ends)
+                };
+                value *= Vector::<A, V>::cast_from(gamma);
+            }
+            ComptimeOption::None => {}
+        }
+        #[comptime]
+        match beta {
+            ComptimeOption::Some(beta) => {
+                let beta = if comptime!(blueprint.parameters) {
+                    self.beta[i]
+                } else {
+                    read_any(beta, &Row::only(), column, length, ends)
+                };
+                value += Vector::<A, V>::cast_from(beta);
+            }
+            ComptimeOption::None => {}
+        }
+        value
+    }
+}
