@@ -7,7 +7,7 @@ use crate::kernels::{
         exponentials::{self, Exponentials},
         totals::{add, finished},
     },
-    sums::{Count, RunningSum, elements_sum},
+    sums::{RunningSum, elements_sum},
     team::{Team, lane, team_position},
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -36,6 +36,8 @@ impl Forward {
         let form = Form::new(self.options, self.types);
         let saved = super::SAVED * rows;
         let (logits, logits_rows) = self.logits.clone().args(width);
+        // Sums of distances over a row would be past the range where their mean is not.
+        let scale = 1.0 / columns.next_power_of_two() as f64;
         // SAFETY: lengths are what the handles span; columns past the end are read as the
         // last ones, and rows as the last.
         unsafe {
@@ -56,6 +58,8 @@ impl Forward {
                 LengthLaunch::of(columns, width),
                 InputScalar::new(self.options.ignored.unwrap_or(0), targets_type),
                 InputScalar::new(self.options.smoothing, accumulator),
+                InputScalar::new(scale, accumulator),
+                InputScalar::new(self.options.smoothing / (columns as f64 * scale), accumulator),
                 InputScalar::new(f64::NAN, accumulator),
                 form,
                 blueprint,
@@ -80,6 +84,8 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     length: Length,
     ignored: InputScalar,
     smoothing: InputScalar,
+    scale: InputScalar,
+    scaled_share: InputScalar,
     not_a_number: InputScalar,
     #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
@@ -103,6 +109,8 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     let logit = A::cast_from(element(logits, &from, target.column, &length, ends));
     // What distances of all logits are taken from, as they may be far from zero.
     let near = select(logit.abs() <= A::max_value(), logit, A::new(0.0));
+    // A power of two, by which nothing is rounded.
+    let scale = scale.get::<A>();
     let mut distances = RunningSum::<A, V>::new();
     let mut all_weights = RunningSum::<A, V>::new();
     let mut start = lane;
@@ -110,7 +118,7 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
         load_any(logits, &from, start, &length, &mut held, 0usize, blueprint);
         if comptime!(form.smooths) {
             let (part, part_weights) =
-                smoothed::<F, W, A, V>(&held, weights, near, start, &length, blueprint);
+                smoothed::<F, W, A, V>(&held, weights, near, scale, start, &length, blueprint);
             distances.add(part);
             all_weights.add(part_weights);
         }
@@ -129,10 +137,10 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
             elements_sum::<A, V>(distances.total()),
             elements_sum::<A, V>(all_weights.total()),
         );
-        let columns = Count::<A>::of(length.columns);
+        let share = scaled_share.get::<A>();
         let spread = ((largest - near) + log_total) * all_weights - distances;
-        loss = (A::new(1.0) - smoothing) * loss + smoothing * columns.mean(spread);
-        mass = (A::new(1.0) - smoothing) * weight + smoothing * columns.mean(all_weights);
+        loss = (A::new(1.0) - smoothing) * loss + share * spread;
+        mass = (A::new(1.0) - smoothing) * weight + share * all_weights;
     }
     if own && lane == 0 {
         // Where there is no such class: as there is no one to tell. It comes as an argument because WGSL has no
@@ -152,12 +160,13 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     }
 }
 
-/// The sum of the weighted distances of what is held from `near`, and that of the weights.
+/// The sum of the weighted distances of what is held from `near`, and that of the weights, each times `scale`.
 #[cube]
 fn smoothed<F: Float, W: Float, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     weights: ComptimeOption<&[Vector<W, V>]>,
     near: A,
+    scale: A,
     start: usize,
     length: &Length,
     #[comptime] blueprint: Blueprint,
@@ -168,11 +177,12 @@ fn smoothed<F: Float, W: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let mut weight = Vector::<A, V>::new(A::new(1.0));
+        let mut weight = Vector::<A, V>::new(scale);
         #[comptime]
         match weights {
             ComptimeOption::Some(weights) => {
-                weight = Vector::cast_from(read_any(weights, &Row::only(), column, length, ends));
+                let weights = read_any(weights, &Row::only(), column, length, ends);
+                weight *= Vector::cast_from(weights);
             }
             ComptimeOption::None => {}
         }

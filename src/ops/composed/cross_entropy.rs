@@ -39,16 +39,16 @@ pub(crate) fn cross_entropy<B: Backend>(
     let mut mass = weight;
     let smoothing = options.label_smoothing;
     if smoothing > 0.0 {
-        let (of_all, all) = match weights {
-            Some(weights) => {
-                (sum::<B>(B::float_mul(negative, weights.clone()), 1), sum::<B>(weights, 1))
-            }
-            None => (sum::<B>(negative, 1), B::float_mul_scalar(ones(), (columns as f64).into())),
+        // Before the sum, which could be past the range where the mean is not.
+        let share = smoothing / columns as f64;
+        let shares = match weights {
+            Some(weights) => B::float_mul_scalar(weights, share.into()),
+            None => B::float_full(Shape::new([1, columns]), share.into(), &device, acc),
         };
+        let of_all = sum::<B>(B::float_mul(negative, shares.clone()), 1);
+        let all = sum::<B>(shares, 1);
         let mixed = |of_class, of_all| {
-            let of_class = B::float_mul_scalar(of_class, (1.0 - smoothing).into());
-            let of_all = B::float_mul_scalar(of_all, (smoothing / columns as f64).into());
-            B::float_add(of_class, of_all)
+            B::float_add(B::float_mul_scalar(of_class, (1.0 - smoothing).into()), of_all)
         };
         loss = mixed(loss, of_all);
         mass = mixed(mass, all);

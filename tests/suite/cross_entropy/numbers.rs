@@ -82,7 +82,7 @@ fn ignored_and_missing() {
 fn far_and_infinite_logits() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("far_and_infinite_logits"), Report::default());
-    let fills: [fn(usize, f64) -> f64; 7] = [
+    let fills: [fn(usize, f64) -> f64; 8] = [
         |_, normal| 1e4 + normal,
         |column, normal| normal + if column == 7 { 1e4 } else { 0.0 },
         |column, normal| if column % 3 == 0 { f64::NEG_INFINITY } else { normal },
@@ -90,6 +90,7 @@ fn far_and_infinite_logits() {
         |_, normal| 1e30 * normal,
         |column, normal| if column < 2 { -65_504.0 } else { normal },
         |column, normal| if column == 0 { -1e37 } else { normal },
+        |column, normal| if column == 0 { 1e37 } else { normal },
     ];
     for fill in fills {
         for columns in [77, 20_000] {
@@ -98,6 +99,8 @@ fn far_and_infinite_logits() {
                     Inputs::random([5, columns], DType::F32, None, options, &mut random);
                 inputs.logits =
                     Values::of(&[5, columns], DType::F32, |i| fill(i % columns, random.normal()));
+                // Where some of the logits are far from the others.
+                inputs.targets[..2].copy_from_slice(&[0, 7]);
                 check(&inputs, &device, &mut report);
             }
         }
