@@ -17,6 +17,20 @@ pub enum FusedError {
         /// The shape given.
         found: Vec<usize>,
     },
+    /// An argument's shape does not broadcast to the input's.
+    #[error(
+        "{op}: each dimension of `{argument}` must be that of {expected:?} or 1, found {found:?}"
+    )]
+    Broadcast {
+        /// The function called.
+        op: &'static str,
+        /// The argument at fault.
+        argument: &'static str,
+        /// The input's shape.
+        expected: Vec<usize>,
+        /// The shape given.
+        found: Vec<usize>,
+    },
     /// An argument's rank is out of range.
     #[error("{op}: `{argument}` must have a rank from 1 to {max}, found {found}")]
     Rank {
@@ -100,6 +114,14 @@ pub enum FusedError {
     /// Label smoothing is not a part of one.
     #[error("{op}: `label_smoothing` must be from 0 to 1, found {found}")]
     Smoothing {
+        /// The function called.
+        op: &'static str,
+        /// The value given.
+        found: f64,
+    },
+    /// The scale is infinite or NaN.
+    #[error("{op}: `scale` must be finite, found {found}")]
+    Scale {
         /// The function called.
         op: &'static str,
         /// The value given.

@@ -1,5 +1,6 @@
 //! CubeCL runtimes: primitives in, kernels launched.
 
+mod attention_softmax;
 mod cross_entropy;
 mod layout;
 mod norm;

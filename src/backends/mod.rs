@@ -10,6 +10,7 @@ pub(crate) use cubecl::computes_in;
 #[allow(unused_macros, reason = "some builds have CubeCL devices only")]
 macro_rules! composed {
     ($backend:ty) => {
+        impl crate::ops::AttentionSoftmaxOps for $backend {}
         impl crate::ops::CrossEntropyOps for $backend {}
         impl crate::ops::NormOps for $backend {}
         impl crate::ops::SoftmaxOps for $backend {}

@@ -140,7 +140,7 @@ fn cut<T: Float, V: Size>(
 
 /// How many elements of the row are in and behind its vector `column`.
 #[cube]
-fn elements<T: Float, V: Size>(column: usize, length: &Length) -> usize {
+fn elements<T: Numeric, V: Size>(column: usize, length: &Length) -> usize {
     let width = Vector::<T, V>::zero().vector_size();
     length.columns - column * width
 }
@@ -160,7 +160,7 @@ pub(crate) fn read<T: Float, V: Size>(
 
 /// The vector at `column`, anything past the row's end.
 #[cube]
-pub(crate) fn read_any<T: Float, V: Size>(
+pub(crate) fn read_any<T: Numeric, V: Size>(
     source: &[Vector<T, V>],
     row: &Row,
     column: usize,
@@ -185,7 +185,7 @@ pub(crate) fn read_any<T: Float, V: Size>(
 
 /// A vector of single elements, `whole` or anything past the row's end.
 #[cube]
-fn gathered<T: Float, V: Size>(
+fn gathered<T: Numeric, V: Size>(
     source: &[Vector<T, V>],
     row: &Row,
     column: usize,

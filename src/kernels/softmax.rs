@@ -4,6 +4,7 @@
 //! Along the last dimension a row is a team's, as for the norms ([`rows`]); along another, units next
 //! to one another have columns next to one another ([`columns`]).
 
+pub(crate) mod attention;
 mod columns;
 pub(super) mod exponentials;
 mod rows;
@@ -78,9 +79,15 @@ pub(crate) struct Backward {
 impl Backward {
     pub(crate) fn launch(self, client: &Client) {
         if self.extent.inner == 1 {
-            rows::backward(self, client)
+            rows::backward(self, None, client)
         } else {
             columns::backward(self, client)
         }
+    }
+
+    /// The gradient along the last dimension, times `scale`.
+    pub(crate) fn launch_scaled(self, scale: f64, client: &Client) {
+        assert_eq!(self.extent.inner, 1, "rows lie along the last dimension");
+        rows::backward(self, Some(scale).filter(|scale| *scale != 1.0), client)
     }
 }

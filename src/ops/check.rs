@@ -83,14 +83,30 @@ impl<'a, const D: usize> Check<'a, D> {
         argument: &'static str,
         parameter: &Tensor<K>,
     ) -> Result<(), FusedError> {
-        self.float(argument, parameter.dtype())?;
         let (expected, found) = (self.x.dims(), parameter.dims());
         self.placed(argument, &expected[D - K..], &found, parameter.device())?;
+        self.computed(argument, parameter.dtype())
+    }
+
+    /// An argument's element type is a float one that the device computes in.
+    pub(crate) fn computed(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+        self.float(argument, found)?;
         // The device has been asked about the input's type.
-        if parameter.dtype() == self.x.dtype() {
-            return Ok(());
+        if found == self.x.dtype() { Ok(()) } else { self.supported(argument, found) }
+    }
+
+    /// An argument has the input's shape, but for dimensions of 1, and its device.
+    pub(crate) fn broadcasts(
+        &self,
+        argument: &'static str,
+        found: &[usize],
+        device: Device,
+    ) -> Result<(), FusedError> {
+        let (op, expected) = (self.op, self.x.dims().to_vec());
+        if expected.iter().zip(found).any(|(expected, found)| found != expected && *found != 1) {
+            return Err(FusedError::Broadcast { op, argument, expected, found: found.to_vec() });
         }
-        self.supported(argument, parameter.dtype())
+        self.beside(argument, device)
     }
 
     /// There is a target for each of the input's first dimension, on its device.
@@ -127,6 +143,10 @@ impl<'a, const D: usize> Check<'a, D> {
                 found: found.to_vec(),
             });
         }
+        self.beside(argument, device)
+    }
+
+    fn beside(&self, argument: &'static str, device: Device) -> Result<(), FusedError> {
         if device != self.device {
             return Err(FusedError::Device {
                 op: self.op,

@@ -1,10 +1,12 @@
 //! The ops composed of Burn's tensor operations, and what their bodies share: the accumulator, sums,
 //! and saying once that no kernel ran.
 
+mod attention_softmax;
 mod cross_entropy;
 mod norm;
 mod softmax;
 
+pub(crate) use attention_softmax::{attention_softmax, attention_softmax_backward};
 pub(crate) use cross_entropy::{cross_entropy, cross_entropy_backward};
 pub(crate) use norm::{norm_backward, norm_forward};
 pub(crate) use softmax::{softmax, softmax_backward};

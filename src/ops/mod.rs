@@ -1,6 +1,7 @@
 //! The public functions, their checks, and the backend extension traits behind them.
 
 mod add_norm;
+mod attention_softmax;
 mod check;
 pub(crate) mod composed;
 mod cross_entropy;
@@ -12,6 +13,7 @@ mod rms_norm;
 mod softmax;
 
 pub use add_norm::*;
+pub use attention_softmax::*;
 pub(crate) use check::*;
 pub(crate) use composed::{accumulator, matrix};
 pub use cross_entropy::*;

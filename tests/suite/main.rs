@@ -5,6 +5,7 @@
 #![cfg(feature = "autodiff")]
 
 mod add_norm;
+mod attention_softmax;
 mod bf16;
 mod buffer;
 mod cases;

@@ -8,31 +8,37 @@ use crate::kernels::{
     plan::{Blueprint, Op, Pass, address, cubes},
     row::LengthLaunch,
 };
-use cubecl::{CubeCount, CubeDim, client::Client};
+use cubecl::{CubeCount, CubeDim, client::Client, prelude::InputScalar};
 
-struct Launch {
-    length: LengthLaunch,
-    blueprint: Blueprint,
-    count: CubeCount,
-    dim: CubeDim,
+/// How kernels of rows are launched.
+pub(super) struct Launch {
+    pub length: LengthLaunch,
+    pub count: CubeCount,
+    pub dim: CubeDim,
 }
 
-fn launch(pass: Pass, extent: Extent, size: usize, client: &Client) -> Launch {
+impl Launch {
+    pub(super) fn of(blueprint: Blueprint, extent: Extent, client: &Client) -> Self {
+        let Extent { outer, length, width, hardware, .. } = extent;
+        Self {
+            length: LengthLaunch::of(length, width),
+            count: cubes(blueprint.cubes(outer, hardware), 1, client),
+            dim: blueprint.cube_dim(),
+        }
+    }
+}
+
+pub(super) fn blueprint(pass: Pass, extent: Extent, size: usize) -> Blueprint {
     let Extent { outer, length, width, hardware, .. } = extent;
     let blueprint = Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware);
     log::trace!("Softmax {pass:?}: {outer}×{length} of {size} bytes, {blueprint:?}");
-    Launch {
-        length: LengthLaunch::of(length, width),
-        blueprint,
-        count: cubes(blueprint.cubes(outer, hardware), 1, client),
-        dim: blueprint.cube_dim(),
-    }
+    blueprint
 }
 
 pub(super) fn forward(call: Forward, client: &Client) {
     let Forward { extent, types, log, x, y } = call;
-    let Launch { length, blueprint, count, dim } =
-        launch(Pass::Forward, extent, types.x.size(), client);
+    let blueprint = blueprint(Pass::Forward, extent, types.x.size());
+    let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(y.rows.len(extent.outer).max(x.matrix.len));
     let (x, x_rows) = x.matrix.args(extent.width);
     let (y, y_rows) = y.rows.args(extent.outer, extent.width);
@@ -60,10 +66,11 @@ pub(super) fn forward(call: Forward, client: &Client) {
     }
 }
 
-pub(super) fn backward(call: Backward, client: &Client) {
+/// The gradient, times `scale` if there is one.
+pub(super) fn backward(call: Backward, scale: Option<f64>, client: &Client) {
     let Backward { extent, types, log, dy, y, dx } = call;
-    let Launch { length, blueprint, count, dim } =
-        launch(Pass::Backward, extent, types.x.size(), client);
+    let blueprint = blueprint(Pass::Backward, extent, types.x.size());
+    let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(dx.rows.len(extent.outer).max(dy.matrix.len).max(y.matrix.len));
     let (dy, dy_rows) = dy.matrix.args(extent.width);
     let (y, y_rows) = y.matrix.args(extent.width);
@@ -84,6 +91,7 @@ pub(super) fn backward(call: Backward, client: &Client) {
             dx_rows,
             extent.outer,
             length,
+            scale.map(|scale| InputScalar::new(scale, types.accumulator)).into(),
             Form::new(log, types),
             blueprint,
             types.x,

@@ -1,10 +1,12 @@
 //! The ops in f64 with plain loops, and for each value the scale that its error is measured by.
 
+mod attention_softmax;
 mod cross_entropy;
 mod layer_norm;
 mod rms_norm;
 mod softmax;
 
+pub use attention_softmax::{Scores, attention_softmax};
 pub use cross_entropy::{Missing, Terms, cross_entropy};
 pub use layer_norm::layer_norm;
 pub use rms_norm::rms_norm;
@@ -91,10 +93,16 @@ impl ColumnSums {
 
     /// Adds terms, each with its scale.
     pub fn add_scaled(&mut self, row: impl IntoIterator<Item = (f64, f64)>) {
-        for ((total, squares), (term, scale)) in self.0.iter_mut().zip(row) {
-            total.add(term);
-            *squares += if scale.is_finite() { scale * scale } else { 0.0 };
+        for (column, (term, scale)) in row.into_iter().enumerate() {
+            self.add_at(column, term, scale);
         }
+    }
+
+    /// Adds a term of one column.
+    pub fn add_at(&mut self, column: usize, term: f64, scale: f64) {
+        let (total, squares) = &mut self.0[column];
+        total.add(term);
+        *squares += if scale.is_finite() { scale * scale } else { 0.0 };
     }
 
     pub fn finish(self) -> Exact {

@@ -18,6 +18,7 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
     dx_rows: EvenRows,
     rows: usize,
     length: Length,
+    scale: ComptimeOption<InputScalar>,
     #[comptime] form: Form,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
@@ -64,12 +65,14 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
                 kept_y.load_again(&from_y, start, &length, &mut ys);
             }
             write_gradient::<F, A, V>(
-                &dys, &ys, dx, &to, start, &length, own, sum, form.log, blueprint,
+                &dys, &ys, dx, &to, start, &length, own, sum, &scale, form.log, blueprint,
             );
             left -= 1;
         }
     } else {
-        write_gradient::<F, A, V>(&dys, &ys, dx, &to, lane, &length, own, sum, form.log, blueprint);
+        write_gradient::<F, A, V>(
+            &dys, &ys, dx, &to, lane, &length, own, sum, &scale, form.log, blueprint,
+        );
     }
 }
 
@@ -109,6 +112,7 @@ fn write_gradient<F: Float, A: Float, V: Size>(
     length: &Length,
     own: bool,
     sum: Vector<A, V>,
+    scale: &ComptimeOption<InputScalar>,
     #[comptime] log: bool,
     #[comptime] blueprint: Blueprint,
 ) {
@@ -117,7 +121,12 @@ fn write_gradient<F: Float, A: Float, V: Size>(
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
         let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
-        let value = gradient::<A, V>(dy, y, sum, log);
+        let mut value = gradient::<A, V>(dy, y, sum, log);
+        #[comptime]
+        match scale {
+            ComptimeOption::Some(scale) => value *= Vector::new(scale.get::<A>()),
+            ComptimeOption::None => {}
+        }
         store(dx, to, column, length, own, Vector::cast_from(value), ends);
     }
 }

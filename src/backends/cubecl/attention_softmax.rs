@@ -1,0 +1,165 @@
+use super::{
+    element, empty_beside,
+    layout::{Reading, Writing, matrix, readable},
+};
+use crate::{
+    kernels::{
+        Hardware, column_sum, norm,
+        softmax::{
+            Backward, Extent, Input, Types, Written,
+            attention::{self, Attention, X},
+        },
+        vector_width, vector_width_for_lengths,
+    },
+    ops::{
+        AttentionSoftmaxGradients, AttentionSoftmaxOps, AttentionSoftmaxOptions,
+        AttentionSoftmaxWanted, OptionalBoolTensor, OptionalTensor, accumulator,
+    },
+};
+use burn::{
+    backend::{
+        TensorMetadata,
+        ops::{BoolTensorOps, FloatTensorOps},
+        tensor::FloatTensor,
+    },
+    tensor::{DType, Shape},
+};
+use burn_cubecl::{CubeBackend, kernel::into_contiguous, tensor::CubeTensor};
+
+impl AttentionSoftmaxOps for CubeBackend {
+    fn attention_softmax_forward(
+        x: FloatTensor<Self>,
+        mask: OptionalBoolTensor<Self>,
+        bias: OptionalTensor<Self>,
+        options: AttentionSoftmaxOptions,
+    ) -> FloatTensor<Self> {
+        let extent = extent(&x);
+        if extent.outer * extent.length == 0 {
+            return x;
+        }
+        let (client, reading) = (x.client.clone(), reading(extent));
+        let (shape, dtype) = (x.shape(), x.dtype);
+        let leading = shape.num_dims() - 1;
+        let (mask, bias) = (mask.into_option(), bias.into_option());
+        let types = attention::Types {
+            x: element(dtype),
+            mask: element(mask.as_ref().map_or(DType::U32, |mask| mask.dtype)),
+            bias: element(bias.as_ref().map_or(dtype, |bias| bias.dtype)),
+            accumulator: element(accumulator(dtype).into()),
+        };
+        let spread = |tensor, expand: fn(CubeTensor, Shape) -> CubeTensor| {
+            matrix(spread(tensor, &shape, reading, expand), leading, reading)
+        };
+        let (mask, bias) = (
+            mask.map(|mask| spread(mask, Self::bool_expand)),
+            bias.map(|bias| spread(bias, Self::float_expand)),
+        );
+        let x = readable(x, reading);
+        let y = Writing::over_or_new(&x, X, reading, leading, |_| Some(extent.length));
+        let AttentionSoftmaxOptions { scale, causal } = options;
+        let queries = if leading > 0 { shape[leading - 1] } else { 1 };
+        let x = input(x, reading);
+        let written = Written { rows: y.output, stride: 1 };
+        Attention { extent, types, scale, causal, queries, x, mask, bias, y: written }
+            .launch(&client);
+        y.tensor
+    }
+
+    fn attention_softmax_backward(
+        y: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        scale: f64,
+        wanted: AttentionSoftmaxWanted,
+    ) -> AttentionSoftmaxGradients<Self> {
+        assert_eq!(grad.shape(), y.shape(), "the gradient has the output's shape");
+        let bias = wanted.bias.map(|(dtype, shape)| {
+            // In the accumulator, as many may be added.
+            let acc = accumulator(y.dtype);
+            let of_all = |tensor: &CubeTensor| match tensor.dtype == acc.into() {
+                true => tensor.clone(),
+                false => Self::float_cast(tensor.clone(), acc),
+            };
+            summed(backward(of_all(&y), of_all(&grad), 1.0), dtype, shape)
+        });
+        let x = wanted.x.then(|| backward(y, grad, scale));
+        AttentionSoftmaxGradients { x: x.into(), bias: bias.into() }
+    }
+}
+
+fn backward(y: CubeTensor, grad: CubeTensor, scale: f64) -> CubeTensor {
+    let extent = extent(&y);
+    if extent.outer * extent.length == 0 {
+        return y;
+    }
+    let (client, reading) = (y.client.clone(), reading(extent));
+    let types = Types { x: element(y.dtype), accumulator: element(accumulator(y.dtype).into()) };
+    let grad = readable(grad, reading);
+    let dx = Writing::over_or_new(&grad, 0, reading, y.rank() - 1, |_| Some(extent.length));
+    let (dy, y) = (input(grad, reading), input(readable(y, reading), reading));
+    let written = Written { rows: dx.output, stride: 1 };
+    Backward { extent, types, log: false, dy, y, dx: written }.launch_scaled(scale, &client);
+    dx.tensor
+}
+
+/// A [`readable`] tensor.
+fn input(tensor: CubeTensor, reading: Reading) -> Input {
+    let leading = tensor.rank() - 1;
+    Input { matrix: matrix(tensor, leading, reading), stride: 1 }
+}
+
+/// The sums over those dimensions that are 1 in `shape`, in a fixed order.
+fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
+    let sum = empty_beside(&gradient, shape.clone(), dtype);
+    if shape.num_elements() == 0 {
+        return sum;
+    }
+    let of_all = gradient.shape();
+    let (added, kept): (Vec<_>, Vec<_>) =
+        (0..shape.num_dims()).partition(|dim| shape[*dim] != of_all[*dim]);
+    let groups: usize = added.iter().map(|dim| of_all[*dim]).product();
+    if groups == 0 {
+        return CubeBackend::float_zeros(shape, &gradient.device, dtype.into());
+    }
+    let (columns, client) = (shape.num_elements(), gradient.client.clone());
+    let (hardware, size) = (Hardware::of(&client), gradient.dtype.size());
+    let widths = client.io_optimized_vector_sizes(size);
+    let width = vector_width(columns, size, widths, hardware);
+    // Rows of partials are whole vectors.
+    let width = if columns.is_multiple_of(width) { width } else { 1 };
+    let order: Vec<usize> = added.into_iter().chain(kept).collect();
+    let partials = into_contiguous(CubeBackend::float_permute(gradient, &order));
+    column_sum(
+        &client,
+        (partials.handle, element(partials.dtype)),
+        [Some((sum.handle.clone(), element(dtype))), None],
+        groups,
+        norm::Extent { rows: groups, columns, width, hardware },
+    );
+    sum
+}
+
+fn extent(x: &CubeTensor) -> Extent {
+    let [outer, length] = crate::ops::matrix(&x.shape(), 1);
+    let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
+    let hardware = Hardware::of(&x.client);
+    let width = vector_width_for_lengths(length, x.dtype.size(), widths, hardware);
+    Extent { outer, length, inner: 1, width, hardware }
+}
+
+fn reading(extent: Extent) -> Reading {
+    Reading { axes: 1, width: extent.width, piecewise: extent.hardware.by_address }
+}
+
+/// A tensor as large as the scores, of which nothing is copied but a last dimension of 1.
+fn spread(
+    tensor: CubeTensor,
+    shape: &Shape,
+    reading: Reading,
+    expand: fn(CubeTensor, Shape) -> CubeTensor,
+) -> CubeTensor {
+    let last = shape.num_dims() - 1;
+    let mut own = tensor.shape();
+    own[last] = shape[last];
+    let rows = readable(expand(tensor, own), reading);
+    expand(rows, shape.clone())
+}
