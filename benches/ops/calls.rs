@@ -1,10 +1,13 @@
 //! The ops as Burn's users call them, this crate's and Burn's own, with autodiff and without.
 
-use crate::{machine::Machine, op::Op};
+use crate::{
+    machine::Machine,
+    op::{self, Op},
+};
 use burn::{
     module::Param,
     nn,
-    tensor::{DType, Device, Distribution, FloatDType, Int, Tensor, activation},
+    tensor::{Bool, DType, Device, Distribution, FloatDType, Int, Tensor, activation},
 };
 use burn_fused::nn::loss;
 
@@ -112,6 +115,21 @@ fn caller(
         (Op::Softmax, Peer::Burn) => Box::new(|x| activation::softmax(x, 2)),
         (Op::LogSoftmax, Peer::BurnFused) => Box::new(|x| burn_fused::log_softmax(x, 2)),
         (Op::LogSoftmax, Peer::Burn) => Box::new(|x| activation::log_softmax(x, 2)),
+        (Op::Attention, Peer::BurnFused) => {
+            let options = op::attention(residual.dims());
+            Box::new(move |x| burn_fused::attention_softmax(x, None, None, options))
+        }
+        (Op::Attention, Peer::Burn) => {
+            let shape @ [_, queries, keys] = residual.dims();
+            let options = op::attention(shape);
+            let behind = (keys - queries) as i64;
+            let hidden = Tensor::<2, Bool>::tril_mask([queries, keys], behind, &residual.device());
+            let hidden = hidden.unsqueeze::<3>().expand(shape);
+            Box::new(move |x| {
+                let scores = x.mul_scalar(options.scale);
+                activation::softmax(scores.mask_fill(hidden.clone(), f32::NEG_INFINITY), 2)
+            })
+        }
         (Op::CrossEntropy, Peer::BurnFused) => {
             let loss = loss::CrossEntropyLossConfig::new().init(&gamma.device());
             let targets = targets(&residual);

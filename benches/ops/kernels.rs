@@ -2,15 +2,15 @@
 
 use crate::{
     machine::{Cube, Machine},
-    op::Op,
+    op::{self, Op},
 };
 use burn::tensor::FloatDType;
 use burn_cubecl::CubeBackend;
 use burn_fused::{
     CrossEntropyOptions,
     ops::{
-        CrossEntropyOps, Norm, NormOps, NormUpstream, NormWanted, OptionalTensor, Softmax,
-        SoftmaxOps,
+        AttentionSoftmaxOps, AttentionSoftmaxWanted, CrossEntropyOps, Norm, NormOps, NormUpstream,
+        NormWanted, OptionalBoolTensor, OptionalTensor, Softmax, SoftmaxOps,
     },
 };
 
@@ -23,6 +23,7 @@ pub fn time(machine: &Machine, op: Op, dtype: FloatDType, shape: [usize; 3]) -> 
         Op::AddLayerNorm => add_norm(machine, Norm::Layer, dtype, shape),
         Op::Softmax => softmax(machine, Softmax::Plain, 2, dtype, shape),
         Op::LogSoftmax => softmax(machine, Softmax::Log, 2, dtype, shape),
+        Op::Attention => attention(machine, dtype, shape),
         Op::CrossEntropy => cross_entropy(machine, dtype, shape),
         Op::SoftmaxDim1 => softmax(machine, Softmax::Plain, 1, dtype, shape),
     }
@@ -72,6 +73,22 @@ fn add_norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3])
         let (x, dy, (sum, statistics)) = sets[i % sets.len()].clone();
         let upstream = NormUpstream { y: dy, x: OptionalTensor::Some(x) };
         CubeBackend::norm_backward(sum, gamma.clone(), statistics, upstream, norm, 1, wanted);
+    });
+    [forward, backward]
+}
+
+fn attention(machine: &Machine, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
+    let options = op::attention(shape);
+    let run = |x| {
+        let (mask, bias) = (OptionalBoolTensor::None, OptionalTensor::None);
+        CubeBackend::attention_softmax_forward(x, mask, bias, options)
+    };
+    let sets = inputs(machine, dtype, shape, run);
+    let forward = machine.timer.device(|i| drop(run(sets[i % sets.len()].0.clone())));
+    let backward = machine.timer.device(|i| {
+        let (_, dy, y) = sets[i % sets.len()].clone();
+        let wanted = AttentionSoftmaxWanted { x: true, bias: None };
+        CubeBackend::attention_softmax_backward(y, dy, options.scale, wanted);
     });
     [forward, backward]
 }

@@ -1,3 +1,4 @@
+use burn_fused::AttentionSoftmaxOptions;
 use clap::ValueEnum;
 
 /// The ops that can be timed.
@@ -12,6 +13,8 @@ pub enum Op {
     AddLayerNorm,
     Softmax,
     LogSoftmax,
+    /// Scaled causal softmax of attention scores, [rows / columns, columns, columns]
+    Attention,
     /// Cross-entropy of logits and a class each
     CrossEntropy,
     /// Softmax along dimension 1 of [rows / 3136, columns, 56, 56]
@@ -28,6 +31,7 @@ impl Op {
             Self::AddLayerNorm => "add_ln",
             Self::Softmax => "softmax",
             Self::LogSoftmax => "log_softmax",
+            Self::Attention => "attention",
             Self::CrossEntropy => "ce",
             Self::SoftmaxDim1 => "softmax_dim1",
         }
@@ -36,8 +40,14 @@ impl Op {
     /// The tensor's shape for `rows` sums of `columns` elements each.
     pub fn shape(self, [rows, columns]: [usize; 2]) -> [usize; 3] {
         match self {
+            Self::Attention => [(rows / columns).max(1), rows.min(columns), columns],
             Self::SoftmaxDim1 => [(rows / 3136).max(1), columns, 3136],
             _ => [1, rows, columns],
         }
     }
+}
+
+/// What attention asks for: a scale, and that the last query sees all keys.
+pub fn attention([_, queries, keys]: [usize; 3]) -> AttentionSoftmaxOptions {
+    AttentionSoftmaxOptions { scale: 0.125, causal: Some(keys - queries) }
 }

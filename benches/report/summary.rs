@@ -4,7 +4,7 @@ use super::results::{Measure, Results};
 use std::collections::BTreeMap;
 
 /// The directions of the ops that figures are shown of, with their names.
-pub const OPS: [(&str, &str); 14] = [
+pub const OPS: [(&str, &str); 16] = [
     ("rms_fwd", "RMSNorm forward"),
     ("rms_bwd", "RMSNorm backward"),
     ("ln_fwd", "LayerNorm forward"),
@@ -17,6 +17,8 @@ pub const OPS: [(&str, &str); 14] = [
     ("softmax_bwd", "softmax backward"),
     ("log_softmax_fwd", "log-softmax forward"),
     ("log_softmax_bwd", "log-softmax backward"),
+    ("attention_fwd", "causal attention softmax forward"),
+    ("attention_bwd", "causal attention softmax backward"),
     ("ce_fwd", "cross-entropy forward"),
     ("ce_bwd", "cross-entropy backward"),
 ];

@@ -6,8 +6,7 @@
 
 use crate::{
     add_norm::{AddNorm, Sums, Used},
-    cross_entropy::Inputs,
-    device,
+    attention_softmax, cross_entropy, device,
     layer_norm::LayerNorm,
     op::{Data, Op, dtypes},
     random::Random,
@@ -16,7 +15,7 @@ use crate::{
     values::Values,
 };
 use burn::tensor::{DType, Device, TensorData};
-use burn_fused::CrossEntropyOptions;
+use burn_fused::{AttentionSoftmaxOptions, CrossEntropyOptions};
 use fnv::FnvHasher;
 use std::{
     collections::BTreeMap,
@@ -103,11 +102,27 @@ impl Lines {
         });
     }
 
+    /// Of y, dx and the gradient of a bias that all rows share.
+    fn attention_softmax(&mut self) {
+        self.add::<Softmax>("attention_softmax", |shape, dtype, random, device| {
+            let mask = (0..shape[1]).map(|column| column % 5 == 3).collect();
+            let inputs = attention_softmax::Inputs {
+                x: uniform(&shape, dtype, random),
+                mask: Some(attention_softmax::Mask { shape: vec![1, shape[1]], data: mask }),
+                bias: Some(uniform(&[1, shape[1]], dtype, random)),
+                options: AttentionSoftmaxOptions { scale: 0.3, causal: Some(shape[1] / 2) },
+                dy: uniform(&shape, dtype, random),
+            };
+            let found = inputs.run::<2>(device);
+            vec![Some(found.y), found.dx, found.dbias]
+        });
+    }
+
     /// Of losses and the gradients of logits.
     fn cross_entropy(&mut self) {
         self.add::<Softmax>("cross_entropy", |shape, dtype, random, device| {
             let [rows, classes] = shape;
-            let inputs = Inputs {
+            let inputs = cross_entropy::Inputs {
                 logits: uniform(&shape, dtype, random),
                 targets: (0..rows).map(|row| (7 * row % classes) as i64).collect(),
                 weights: Some(uniform(&[classes], dtype, random)),
@@ -147,6 +162,7 @@ fn are_those_on_file() {
     lines.op(LogSoftmax(0), " down columns");
     lines.of_sum(RmsNorm::default());
     lines.of_sum(LayerNorm::default());
+    lines.attention_softmax();
     lines.cross_entropy();
     let lines = lines.lines.iter();
     let found: String = lines.map(|(case, hashes)| format!("{case}: {hashes}\n")).collect();

@@ -137,10 +137,8 @@ fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
     let from = x_rows.row(row);
     let to = y_rows.row(row);
     let scores = Scoring::<M, W, A, V>::new(
-        mask,
-        mask_rows.map(|rows| rows.row(row)),
-        bias,
-        bias_rows.map(|rows| rows.row(row)),
+        Beside::<M, V>::new(mask, mask_rows.map(|rows| rows.row(row))),
+        Beside::<W, V>::new(bias, bias_rows.map(|rows| rows.row(row))),
         scale.get::<A>(),
         minus_infinity.get::<A>(),
         row % queries + offset + 1,
@@ -203,13 +201,25 @@ fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
     }
 }
 
+/// A row that is read beside the scores', if there is one.
+#[derive(CubeType)]
+struct Beside<'a, T: Numeric, V: Size> {
+    vectors: ComptimeOption<&'a [Vector<T, V>]>,
+    row: ComptimeOption<Row>,
+}
+
+#[cube]
+impl<'a, T: Numeric, V: Size> Beside<'a, T, V> {
+    fn new(vectors: ComptimeOption<&'a [Vector<T, V>]>, row: ComptimeOption<Row>) -> Self {
+        Beside::<'a, T, V> { vectors, row }
+    }
+}
+
 /// What makes scores of a row's inputs.
 #[derive(CubeType)]
 struct Scoring<'a, 'b, M: Int, W: Float, A: Float, V: Size> {
-    mask: ComptimeOption<&'a [Vector<M, V>]>,
-    mask_row: ComptimeOption<Row>,
-    bias: ComptimeOption<&'b [Vector<W, V>]>,
-    bias_row: ComptimeOption<Row>,
+    mask: Beside<'a, M, V>,
+    bias: Beside<'b, W, V>,
     scale: A,
     minus_infinity: A,
     /// Columns that a causal form has not left out.
@@ -221,25 +231,14 @@ struct Scoring<'a, 'b, M: Int, W: Float, A: Float, V: Size> {
 #[cube]
 impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
     fn new(
-        mask: ComptimeOption<&'a [Vector<M, V>]>,
-        mask_row: ComptimeOption<Row>,
-        bias: ComptimeOption<&'b [Vector<W, V>]>,
-        bias_row: ComptimeOption<Row>,
+        mask: Beside<'a, M, V>,
+        bias: Beside<'b, W, V>,
         scale: A,
         minus_infinity: A,
         seen: usize,
         #[comptime] form: AttentionForm,
     ) -> Self {
-        Scoring::<'a, 'b, M, W, A, V> {
-            mask,
-            mask_row,
-            bias,
-            bias_row,
-            scale,
-            minus_infinity,
-            seen,
-            form,
-        }
+        Scoring::<'a, 'b, M, W, A, V> { mask, bias, scale, minus_infinity, seen, form }
     }
 
     /// Scores of what is held as sums, and what was rounded off them; −∞ past the row's end. Returns the largest
@@ -282,9 +281,9 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
             rest = fma(x, scale, -sum);
         }
         #[comptime]
-        match self.bias {
+        match self.bias.vectors {
             ComptimeOption::Some(bias) => {
-                let row = self.bias_row.as_ref().unwrap();
+                let row = self.bias.row.as_ref().unwrap();
                 let bias = Vector::<A, V>::cast_from(read_any(bias, row, column, length, ends));
                 let (with, lost) = two_sums::<A, V>(sum, bias);
                 sum = with;
@@ -308,9 +307,9 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
         let mut scores = scores;
         let none = Vector::<A, V>::new(self.minus_infinity);
         #[comptime]
-        match self.mask {
+        match self.mask.vectors {
             ComptimeOption::Some(mask) => {
-                let row = self.mask_row.as_ref().unwrap();
+                let row = self.mask.row.as_ref().unwrap();
                 let mask = read_any(mask, row, column, length, ends);
                 scores = select_many(mask.not_equal(&Vector::zero()), none, scores);
             }

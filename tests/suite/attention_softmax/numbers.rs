@@ -11,7 +11,7 @@ use crate::{
     softmax::Softmax,
     values::{Values, exact, round},
 };
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device};
 use burn_fused::{AttentionSoftmaxOptions, attention_softmax};
 use proptest::{option, prelude::*, sample::select};
 
@@ -153,7 +153,8 @@ fn finite_masks_are_biases() {
         let shape = [3, columns];
         let mut inputs = Inputs::random(&shape, DType::F32, PLAIN, &mut random);
         let least = f64::from(f32::MIN);
-        let of_row = |i: usize| [least, -1e4, if i % 3 == 0 { least } else { 0.0 }][i / columns];
+        let of_row =
+            |i: usize| [least, -1e4, if i.is_multiple_of(3) { least } else { 0.0 }][i / columns];
         inputs.bias = Some(Values::of(&shape, DType::F32, of_row));
         inputs.x.data[..columns].fill(0.0);
         check::<2>(&inputs, &device, &mut report);
@@ -242,7 +243,7 @@ fn any_input() {
         (prop_oneof![Just(1.0), Just(0.125), -2.0..2.0f64], option::of(0..90usize)),
         any::<u64>(),
     );
-    property::check(60, &strategy, |(shape, dtype, mask, bias, options, seed)| {
+    property::check(40, &strategy, |(shape, dtype, mask, bias, options, seed)| {
         let (mut report, mut random) = (Report::default(), Random::from_seed(seed));
         let options = AttentionSoftmaxOptions { scale: options.0, causal: options.1 };
         let shape = [shape.0, shape.1, shape.2, shape.3];
@@ -259,21 +260,4 @@ fn any_input() {
         check::<4>(&inputs, &device, &mut report);
         report.into_result()
     });
-}
-
-/// As Burn's own attention has it: scaled, masked with −∞, and softmax.
-#[test]
-fn follows_burns() {
-    let Some(device) = device::open() else { return };
-    let mut random = Random::of("follows_burns");
-    let options = AttentionSoftmaxOptions { scale: 0.125, causal: Some(0) };
-    let inputs = Inputs::random(&[2, 4, 48, 48], DType::F32, options, &mut random);
-    let x = inputs.x.tensor::<4>(&device);
-    let hidden = Tensor::<2, burn::tensor::Bool>::tril_mask([48, 48], 0, &device);
-    let scores = (x.clone() * 0.125).mask_fill(hidden.unsqueeze(), f32::NEG_INFINITY);
-    let expected = exact(&burn::tensor::activation::softmax(scores, 3).into_data());
-    let found = exact(&attention_softmax(x, None, None, options).into_data());
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-5, "{found} and {expected}");
-    }
 }
