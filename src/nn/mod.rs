@@ -3,6 +3,7 @@
 mod layer_norm;
 pub mod loss;
 mod rms_norm;
+pub mod transformer;
 
 pub use layer_norm::*;
 pub use rms_norm::*;

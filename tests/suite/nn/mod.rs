@@ -16,6 +16,7 @@ use burn_fused::nn as fused;
 
 mod model;
 pub mod records;
+mod transformer;
 
 /// A norm along the last dimension, this crate's or Burn's.
 pub trait Norm: Module + ModuleDisplay {
