@@ -119,7 +119,7 @@ pub enum FusedError {
         /// The value given.
         found: f64,
     },
-    /// The scale is infinite or NaN.
+    /// The scale is infinite or NaN, or so in the type that sums are taken in.
     #[error("{op}: `scale` must be finite, found {found}")]
     Scale {
         /// The function called.

@@ -30,9 +30,11 @@ impl Default for AttentionSoftmaxOptions {
 ///
 /// `y = softmax(scale·x + bias)` (Vaswani et al., *Attention Is All You Need*, 2017) over what is neither
 /// masked nor causally out of sight, and 0 there. What is left out may be anything, NaN too. A row of which
-/// nothing is left, or −∞ only, gives zeros, and zero gradients. Differentiable in `x` and `bias`. One
-/// kernel forward, which reads each argument once; one backward, and three more where `bias` is tracked. It takes the
-/// place of the scaling, masking and `burn::tensor::activation::softmax` in attention; dropout comes after it.
+/// nothing is left, or −∞ only, gives zeros, and zero gradients where those of the output are finite. A finite mask is a bias
+/// like any other: where it is so large that all of a row's scores round to one, they are alike. Differentiable in
+/// `x` and `bias`. One kernel forward and one backward; where `bias` is tracked, one more that sums its
+/// gradient in a fixed order, behind casts and a copy where types and broadcasting ask for them. It takes the place of the scaling,
+/// masking and `burn::tensor::activation::softmax` in attention; dropout comes after it.
 ///
 /// # Shapes
 ///
@@ -83,7 +85,7 @@ pub fn attention_softmax<const D: usize>(
 ///
 /// Before anything is launched: `mask` or `bias` of a shape that does not broadcast to that of `x`, or on
 /// another device; quantised `x` or `bias`, or such of a type in which the device does not compute
-/// exponentials (f64 in WGSL and on Vulkan); a `scale` that is not finite.
+/// exponentials (f64 in WGSL and on Vulkan); a `scale` that is not finite, or not in the type of sums.
 pub fn try_attention_softmax<const D: usize>(
     x: Tensor<D>,
     mask: Option<Tensor<D, Bool>>,
@@ -99,9 +101,14 @@ pub fn try_attention_softmax<const D: usize>(
         check.computed("bias", bias.dtype())?;
     }
     let found = options.scale;
-    if !found.is_finite() {
+    let in_accumulator = if x.dtype() == DType::F64 { found } else { (found as f32).into() };
+    if !in_accumulator.is_finite() {
         return Err(FusedError::Scale { op: OP, found });
     }
+    // All are seen then; more is no number on some devices.
+    let keys = x.dims()[D - 1];
+    let causal = options.causal.map(|offset| offset.min(keys));
+    let options = AttentionSoftmaxOptions { causal, ..options };
     let mask = mask.map(Tensor::into_dispatch).into();
     let bias = bias.map(Tensor::into_dispatch).into();
     let y = Dispatch::attention_softmax_forward(x.into_dispatch(), mask, bias, options);
@@ -140,7 +147,8 @@ pub struct AttentionSoftmaxGradients<B: Backend> {
 }
 
 /// The softmax of attention scores as a backend extension. A backend without a kernel inherits bodies
-/// composed of Burn's tensor operations. Arguments are as [`try_attention_softmax`] leaves them: checked.
+/// composed of Burn's tensor operations. Arguments are as [`try_attention_softmax`] leaves them: checked, and `causal` at
+/// most the number of keys.
 #[allow(unused_variables, reason = "without any backend there is none to dispatch to")]
 #[backend_extension(
     Cube: cfg(feature = "cubecl-backend"),

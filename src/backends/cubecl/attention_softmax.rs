@@ -72,16 +72,23 @@ impl AttentionSoftmaxOps for CubeBackend {
         wanted: AttentionSoftmaxWanted,
     ) -> AttentionSoftmaxGradients<Self> {
         assert_eq!(grad.shape(), y.shape(), "the gradient has the output's shape");
-        let bias = wanted.bias.map(|(dtype, shape)| {
-            // In the accumulator, as many may be added.
-            let acc = accumulator(y.dtype);
-            let of_all = |tensor: &CubeTensor| match tensor.dtype == acc.into() {
-                true => tensor.clone(),
-                false => Self::float_cast(tensor.clone(), acc),
-            };
-            summed(backward(of_all(&y), of_all(&grad), 1.0), dtype, shape)
-        });
-        let x = wanted.x.then(|| backward(y, grad, scale));
+        let Some((dtype, shape)) = wanted.bias else {
+            let x = wanted.x.then(|| backward(y, grad, scale));
+            return AttentionSoftmaxGradients { x: x.into(), bias: OptionalTensor::None };
+        };
+        // In the accumulator, as many may be added.
+        let acc = accumulator(y.dtype);
+        let (of_bias, x) = if y.dtype == acc.into() {
+            let of_scores = backward(y, grad, 1.0);
+            let scaled = || Self::float_mul_scalar(of_scores.clone(), scale.into());
+            let x = wanted.x.then(|| if scale == 1.0 { of_scores.clone() } else { scaled() });
+            (of_scores, x)
+        } else {
+            let of_all = |tensor: &CubeTensor| Self::float_cast(tensor.clone(), acc);
+            let of_scores = backward(of_all(&y), of_all(&grad), 1.0);
+            (of_scores, wanted.x.then(|| backward(y, grad, scale)))
+        };
+        let bias = Some(summed(of_bias, dtype, shape));
         AttentionSoftmaxGradients { x: x.into(), bias: bias.into() }
     }
 }
@@ -109,11 +116,17 @@ fn input(tensor: CubeTensor, reading: Reading) -> Input {
 
 /// The sums over those dimensions that are 1 in `shape`, in a fixed order.
 fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
+    let of_all = gradient.shape();
+    if of_all == shape {
+        return match gradient.dtype == dtype {
+            true => gradient,
+            false => CubeBackend::float_cast(gradient, dtype.into()),
+        };
+    }
     let sum = empty_beside(&gradient, shape.clone(), dtype);
     if shape.num_elements() == 0 {
         return sum;
     }
-    let of_all = gradient.shape();
     let (added, kept): (Vec<_>, Vec<_>) =
         (0..shape.num_dims()).partition(|dim| shape[*dim] != of_all[*dim]);
     let groups: usize = added.iter().map(|dim| of_all[*dim]).product();

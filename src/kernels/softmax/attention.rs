@@ -62,6 +62,7 @@ impl Attention {
         let form = AttentionForm {
             causal: self.causal.is_some(),
             exact: types.x.size() == types.accumulator.size(),
+            double: types.accumulator.size() == 8,
         };
         // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
         // read as the last ones. Where `y` is `x`, a unit writes what only it has use for, and has read;
@@ -104,6 +105,14 @@ struct AttentionForm {
     causal: bool,
     /// Whether scores are not to be rounded: beside the rounding of a narrower output that is nothing.
     exact: bool,
+    /// Whether the accumulator is f64.
+    double: bool,
+}
+
+/// Up to where a score keeps what was rounded off it, less than a quarter. Beyond, a finite mask may be in it:
+/// what that has rounded off would be all that is left.
+fn most_with_rest(form: AttentionForm) -> f32 {
+    2f32.powi(if form.double { 51 } else { 22 })
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
@@ -293,6 +302,10 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
             }
             ComptimeOption::None => {}
         }
+        if comptime!(self.form.exact) {
+            let most = Vector::new(A::new(comptime!(most_with_rest(self.form))));
+            rest = select_many(sum.abs().less_equal(&most), rest, Vector::zero());
+        }
         (sum, rest)
     }
 
@@ -338,10 +351,11 @@ fn exponential<A: Float, V: Size>(
 ) -> Vector<A, V> {
     if comptime!(form.exact) {
         let (distance, lost) = two_sums::<A, V>(sum, -largest);
-        let exponential = exp::<A, V>(distance);
-        let rest = lost + rest;
+        let finite = distance.abs().less_equal(&Vector::new(A::max_value()));
+        // Together again: what is off the score is not small beside 1, as what is off this is.
+        let (whole, rest) = two_sums::<A, V>(distance, lost + rest);
         // Nothing is off an infinite distance.
-        let finite = rest.abs().less_equal(&Vector::new(A::max_value()));
+        let exponential = exp::<A, V>(select_many(finite, whole, distance));
         fma(exponential, select_many(finite, rest, Vector::zero()), exponential)
     } else {
         exp::<A, V>(sum - largest)

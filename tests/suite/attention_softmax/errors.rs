@@ -55,7 +55,11 @@ fn shapes() {
 #[test]
 fn scale() {
     let Some(device) = device::open() else { return };
-    for (found, shown) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
+    for (found, shown) in [
+        (f64::NAN, "NaN"),
+        (f64::INFINITY, "inf"),
+        (2e40, "20000000000000000000000000000000000000000"),
+    ] {
         let options = AttentionSoftmaxOptions { scale: found, ..PLAIN };
         let message = format!("`scale` must be finite, found {shown}");
         let expected = FusedError::Scale { op: OP, found };

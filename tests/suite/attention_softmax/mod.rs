@@ -144,10 +144,14 @@ impl Inputs {
             hidden || self.mask.as_ref().is_some_and(|mask| mask.data[self.place(i, &mask.shape)])
         };
         let all = 0..self.x.data.len();
-        // Twice half a unit in the last place, beside 1e-6: composed they are, and Mesa takes what makes up for it
-        // to be zero. In f64 the bound leaves room for it.
-        let rounded = ["flex", "vulkan"].contains(&&*device::name());
-        let rounding = if rounded { 2f64.powi(-23) / 1e-6 } else { 0.0 };
+        // Twice half a unit in the last place, beside the bound. The oracle rounds those of f64 as well; of f32 they
+        // are not rounded, but composed, and by Mesa, which takes what makes up for it to be zero.
+        let composed = ["flex", "vulkan"].contains(&&*device::name());
+        let rounding = match self.x.dtype {
+            DType::F64 => 2f64.powi(-52) / 1e-14,
+            DType::F32 if !composed => 0.0,
+            _ => 2f64.powi(-23) / 1e-6,
+        };
         let (values, left_out) = (all.clone().map(value), all.map(left_out));
         Scores { values: values.collect(), left_out: left_out.collect(), rounding }
     }

@@ -9,7 +9,7 @@ use crate::{
     property,
     random::Random,
     softmax::Softmax,
-    values::{Values, exact, round},
+    values::{Values, exact, round, ulp},
 };
 use burn::tensor::{DType, Device};
 use burn_fused::{AttentionSoftmaxOptions, attention_softmax};
@@ -160,6 +160,65 @@ fn finite_masks_are_biases() {
         check::<2>(&inputs, &device, &mut report);
     }
     report.finish();
+}
+
+/// Masks as large as many are in use, on rows of which they are all: those that leave numbers to tell scores by do that,
+/// and beyond all that is asked is that shares are shares.
+#[test]
+fn whole_rows_of_finite_masks() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("whole_rows_of_finite_masks"), Report::default());
+    for dtype in dtypes::<Softmax>(&device) {
+        for columns in [5, 64, 20_000] {
+            for bias in [-1e3, -1e4, -1e5, -1e6, -1e7, -1e9, 1e9, -1e18, f64::from(f32::MIN)] {
+                let scaled = if columns == 64 { SCALED } else { PLAIN };
+                let inputs = Inputs::random(&[3, columns], dtype, scaled, &mut random);
+                let biases = Values::of(&[1, columns], dtype, |_| bias);
+                if biases.data[0].is_infinite() {
+                    continue;
+                }
+                let inputs = Inputs { bias: Some(biases), ..inputs };
+                let found = inputs.run::<2>(&device);
+                if bias.abs() <= 1e6 {
+                    report.add(&inputs, inputs.check(&found));
+                }
+                for (row, y) in exact(&found.y).chunks_exact(columns).enumerate() {
+                    let total: f64 = y.iter().sum();
+                    let off = columns as f64 * ulp(1.0 / columns as f64, dtype);
+                    let shares = y.iter().all(|y| (0.0..=1.0).contains(y));
+                    assert!(shares && (total - 1.0).abs() <= 1e-5 + off, "{inputs} {bias}: {row}");
+                    if bias.abs() > 1e30 && dtype != DType::F64 {
+                        let alike = y.windows(2).all(|pair| pair[0] == pair[1]);
+                        assert!(alike, "{inputs} {bias}: {row} {y:?}");
+                    }
+                }
+            }
+        }
+    }
+    report.finish();
+}
+
+/// Past all keys, past what devices count by.
+#[test]
+fn far_offsets_see_all() {
+    let Some(device) = device::open() else { return };
+    let mut random = Random::of("far_offsets_see_all");
+    let inputs = Inputs::random(&[3, 40], DType::F32, PLAIN, &mut random);
+    let expected = inputs.run::<2>(&device);
+    for offset in
+        [40, u32::MAX as usize - 1, u32::MAX as usize, 1 << 32, usize::MAX - 1, usize::MAX]
+    {
+        let options = AttentionSoftmaxOptions { causal: Some(offset), ..PLAIN };
+        let found = Inputs { options, ..inputs.clone() }.run::<2>(&device);
+        for (name, found, expected) in [
+            ("y", &found.y, &expected.y),
+            ("dx", &found.dx.unwrap(), expected.dx.as_ref().unwrap()),
+        ] {
+            for (found, expected) in exact(found).iter().zip(exact(expected)) {
+                assert!((found - expected).abs() <= 1e-6, "{name} with {offset}");
+            }
+        }
+    }
 }
 
 /// NaN and +∞ where they are seen: their row is NaN and no other; −∞ is as left out.

@@ -1,12 +1,8 @@
-use crate::{
-    model::{CONTEXT, D_MODEL, HEADS},
-    norm::Kind,
-    text::{BATCH, Corpus},
-    train::Run,
-};
+use crate::{layers::Norm, model::Dims, text::Corpus, train::Run};
 use burn::tensor::{Device, Tensor};
 use burn_fused::{
-    FusedError, layer_norm_execution, ops::Execution, rms_norm_execution, softmax_execution,
+    FusedError, attention_softmax_execution, cross_entropy_execution, layer_norm_execution,
+    ops::Execution, rms_norm_execution,
 };
 use plotters::prelude::*;
 use std::{error::Error, path::Path};
@@ -20,18 +16,20 @@ pub fn introduction(corpus: &Corpus, parameters: usize) -> String {
         "{parameters} parameters, {} characters of text, {} different ones; {} a step",
         corpus.len(),
         corpus.vocabulary(),
-        BATCH * CONTEXT,
+        corpus.tokens(),
     )
 }
 
-/// Which paths burn-fused takes on `device` for the model's norms and for its softmax.
-pub fn execution(norm: Kind, device: &Device) -> Result<String, String> {
-    let x = Tensor::<3>::zeros([BATCH, CONTEXT, D_MODEL], device);
-    let scores = Tensor::<4>::zeros([BATCH, HEADS, CONTEXT, CONTEXT], device);
-    let parameter = Tensor::<1>::ones([D_MODEL], device);
+/// Which paths burn-fused takes on `device` for the model's layers.
+pub fn execution(norm: Norm, dims: Dims, device: &Device) -> Result<String, String> {
+    let Dims { width, heads, .. } = dims;
+    let x = Tensor::<3>::zeros([1, 1, width], device);
+    let scores = Tensor::<4>::zeros([1, heads, 1, 1], device);
+    let logits = Tensor::<2>::zeros([1, width], device);
+    let parameter = Tensor::<1>::ones([width], device);
     let norm_path = match norm {
-        Kind::Rms => rms_norm_execution(&x, Some(&parameter)),
-        Kind::Layer => layer_norm_execution(&x, Some(&parameter), Some(&parameter)),
+        Norm::Rms => rms_norm_execution(&x, Some(&parameter)),
+        Norm::Layer => layer_norm_execution(&x, Some(&parameter), Some(&parameter)),
     };
     let line = |op: &str, execution: Result<Execution, FusedError>| {
         let Execution { path, accumulator, deterministic, .. } =
@@ -39,23 +37,39 @@ pub fn execution(norm: Kind, device: &Device) -> Result<String, String> {
         let bits = if deterministic { "deterministic" } else { "not promised deterministic" };
         Ok::<_, String>(format!("{op} of burn_fused: {path}, {accumulator:?} sums, {bits}"))
     };
-    let softmax_path = softmax_execution(&scores, 3);
-    Ok(format!("{}\n{}", line(norm.name(), norm_path)?, line("softmax", softmax_path)?))
+    let lines = [
+        line(norm.name(), norm_path)?,
+        line("softmax", attention_softmax_execution(&scores))?,
+        line("cross-entropy", cross_entropy_execution(&logits))?,
+    ];
+    Ok(lines.join("\n"))
 }
 
-/// Both runs side by side, and how far their losses are apart.
-pub fn table(runs: &[Run; 2]) -> String {
+/// The runs side by side, and how far their losses are apart.
+pub fn table(runs: &[Run], tokens: usize) -> String {
     let row = |label: &str, cell: &dyn Fn(&Run) -> String| {
-        let [left, right] = runs.each_ref().map(cell);
-        format!("{label:<16}{left:>14}{right:>14}\n")
+        let cells: String = runs.iter().map(|run| format!("{:>14}", cell(run))).collect();
+        format!("{label:<16}{cells}\n")
     };
-    let losses = runs[0].losses.iter().zip(&runs[1].losses);
-    let apart = losses.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max);
-    row("", &|run| run.package.to_owned())
+    let of_time = |run: &Run, text: &dyn Fn(f64) -> String| {
+        step_seconds(run).map_or_else(|| "none taken".into(), text)
+    };
+    let mut table = row("", &|run| run.package.to_owned())
         + &row("final loss", &|run| format!("{:.4}", final_loss(run)))
-        + &row("time a step", &|run| format!("{:.1} ms", 1e3 * step_seconds(run)))
-        + &row("tokens/s", &|run| format!("{:.0}", (BATCH * CONTEXT) as f64 / step_seconds(run)))
-        + &format!("largest difference between the losses of a step: {apart:.1e}")
+        + &row("validation loss", &|run| {
+            run.validation.last().map_or_else(String::new, |(_, loss)| format!("{loss:.4}"))
+        })
+        + &row("time a step", &|run| of_time(run, &|time| format!("{:.1} ms", 1e3 * time)))
+        + &row("tokens/s", &|run| of_time(run, &|time| format!("{:.0}", tokens as f64 / time)))
+        + &row("memory", &|run| {
+            run.memory.map_or_else(|| "not told".into(), |m| format!("{:.2} GB", m as f64 / 1e9))
+        });
+    if let [first, second] = runs {
+        let losses = first.losses.iter().zip(&second.losses);
+        let apart = losses.map(|(left, right)| (left - right).abs()).fold(0.0, f32::max);
+        table += &format!("largest difference between the losses of a step: {apart:.1e}");
+    }
+    table
 }
 
 fn final_loss(run: &Run) -> f32 {
@@ -64,22 +78,22 @@ fn final_loss(run: &Run) -> f32 {
 }
 
 /// The median of the second half: kernels are compiled and tuned in the first steps.
-fn step_seconds(run: &Run) -> f64 {
+fn step_seconds(run: &Run) -> Option<f64> {
     let mut seconds = run.seconds[run.seconds.len() / 2..].to_vec();
     seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
+    seconds.get(seconds.len() / 2).copied()
 }
 
 /// Draws both loss curves into an SVG file.
-pub fn plot(path: &Path, norm: Kind, runs: &[Run; 2]) -> Result<(), String> {
+pub fn plot(path: &Path, norm: Norm, runs: &[Run]) -> Result<(), String> {
     draw(path, norm, runs).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn draw(path: &Path, norm: Kind, runs: &[Run; 2]) -> Result<(), Box<dyn Error>> {
+fn draw(path: &Path, norm: Norm, runs: &[Run]) -> Result<(), Box<dyn Error>> {
     let losses = || runs.iter().flat_map(|run| run.losses.iter().copied());
     let (low, high) = (losses().fold(f32::MAX, f32::min), losses().fold(f32::MIN, f32::max));
     let caption =
-        format!("A character transformer with {} and softmax of either crate", norm.name());
+        format!("A character transformer with {}, softmax and loss of either crate", norm.name());
     let area = SVGBackend::new(path, (900, 560)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)

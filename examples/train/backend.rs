@@ -4,7 +4,7 @@ use cubecl::config::{
     CubeClRuntimeConfig, RuntimeConfig, autotune::AutotuneLevel, profiling::ProfilingLogLevel,
 };
 use std::{
-    panic,
+    env, panic,
     sync::{Arc, Mutex},
 };
 
@@ -25,19 +25,85 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// The best there seems to be, before anything is opened.
+    pub fn find() -> Self {
+        #[cfg(feature = "cuda")]
+        if nvml().is_some_and(|nvml| nvml.device_count().is_ok_and(|count| count > 0)) {
+            return Self::Cuda;
+        }
+        #[cfg(any(feature = "wgpu", feature = "vulkan"))]
+        if has_render_node() {
+            return Self::Vulkan;
+        }
+        Self::Cpu
+    }
+
+    /// The device's name, and its memory where that is told.
+    pub fn describe(self, device: &Device) -> String {
+        let name = device.identity().map_or_else(|| self.name(), |device| device.name);
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        match self.memory() {
+            Some([total, free]) => format!(
+                "{name}, {:.1} GB of memory, {:.1} GB of it free",
+                gigabytes(total),
+                gigabytes(free)
+            ),
+            None => name,
+        }
+    }
+
+    /// As Burn's environment variable has it.
+    fn burns_name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            #[cfg(feature = "wgpu")]
+            Self::Vulkan => "wgpu",
+            #[cfg(all(feature = "vulkan", not(feature = "wgpu")))]
+            Self::Vulkan => "vulkan",
+            #[cfg(feature = "cuda")]
+            Self::Cuda => "cuda",
+            #[cfg(feature = "flex")]
+            Self::Flex => "flex",
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
+    }
+
+    /// Bytes in all, and those that are free.
+    fn memory(self) -> Option<[u64; 2]> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Self::Cuda => {
+                let nvml = nvml()?;
+                let memory = nvml.device_by_index(0).ok()?.memory_info().ok()?;
+                Some([memory.total, memory.free])
+            }
+            #[cfg(any(feature = "wgpu", feature = "vulkan"))]
+            Self::Vulkan => None,
+            _ => {
+                let mut system = sysinfo::System::new();
+                system.refresh_memory();
+                Some([system.total_memory(), system.available_memory()])
+            }
+        }
+    }
+
     /// The backend's device, once it has answered. To be called once, before there are tensors.
     pub fn open(self) -> Result<Device, String> {
         self.configure();
+        // Burn loads an optimizer's state by way of its default device, which need not be there.
+        // SAFETY: there is no other thread yet.
+        unsafe { env::set_var("BURN_DEVICE", self.burns_name()) };
         // Devices open on first use, and panic where there is no driver or no hardware.
         let probe = move || {
             let device = self.device();
             Tensor::<1>::ones([1], &device).into_scalar::<f32>();
             device
         };
-        quietly(probe).map_err(|reason| {
-            let name = self.to_possible_value().expect("no variant is skipped");
-            format!("device {} is not available: {reason}", name.get_name())
-        })
+        quietly(probe)
+            .map_err(|reason| format!("device {} is not available: {reason}", self.name()))
     }
 
     /// Settings for a run of minutes, on a machine that may have few cores.
@@ -74,6 +140,21 @@ impl Backend {
             Self::Flex => Device::flex(),
         }
     }
+}
+
+#[cfg(feature = "cuda")]
+fn nvml() -> Option<nvml_wrapper::Nvml> {
+    nvml_wrapper::Nvml::init().ok()
+}
+
+/// Whether there is a GPU to render on, as Linux shows one; elsewhere there mostly is.
+#[cfg(any(feature = "wgpu", feature = "vulkan"))]
+fn has_render_node() -> bool {
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    let entries = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("renderD"))
 }
 
 /// Runs `function`; where it panics, on whatever thread, returns the beginning of the first

@@ -7,12 +7,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(name: &'static str, steps: usize) -> Self {
+    /// Of so many steps, some of which are done.
+    pub fn new(name: &'static str, steps: usize, done: usize) -> Self {
         let style = ProgressStyle::with_template("{prefix:10} {bar:30} {pos}/{len}  {msg}")
             .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stdout())
             .with_style(style)
-            .with_prefix(name);
+            .with_prefix(name)
+            .with_position(done as u64);
         Self { name, bar }
     }
 
@@ -24,6 +26,12 @@ impl Progress {
         if self.bar.is_hidden() && (done == 1 || done * 10 / steps > (done - 1) * 10 / steps) {
             println!("{:10} {done}/{steps}  {}", self.name, self.bar.message());
         }
+    }
+
+    /// A line above the bar.
+    pub fn say(&self, line: &str) {
+        let (name, done) = (self.name, self.bar.position());
+        self.bar.suspend(|| println!("{name:10} {done}: {line}"));
     }
 }
 
