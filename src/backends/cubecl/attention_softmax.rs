@@ -1,15 +1,16 @@
 use super::{
     element, empty_beside,
-    layout::{Reading, Writing, matrix, readable},
+    layout::{Reading, matrix, readable},
+    softmax::{extent, input, input_and_output, reading, types},
 };
 use crate::{
     kernels::{
         Hardware, column_sum, norm,
         softmax::{
-            Backward, Extent, Input, Types, Written,
-            attention::{self, Attention, X},
+            Backward,
+            attention::{self, Attention},
         },
-        vector_width, vector_width_for_lengths,
+        vector_width,
     },
     ops::{
         AttentionSoftmaxGradients, AttentionSoftmaxOps, AttentionSoftmaxOptions,
@@ -33,13 +34,12 @@ impl AttentionSoftmaxOps for CubeBackend {
         bias: OptionalTensor<Self>,
         options: AttentionSoftmaxOptions,
     ) -> FloatTensor<Self> {
-        let extent = extent(&x);
-        if extent.outer * extent.length == 0 {
+        let shape = x.shape();
+        if shape.num_elements() == 0 {
             return x;
         }
-        let (client, reading) = (x.client.clone(), reading(extent));
-        let (shape, dtype) = (x.shape(), x.dtype);
-        let leading = shape.num_dims() - 1;
+        let (client, dtype, dim) = (x.client.clone(), x.dtype, shape.num_dims() - 1);
+        let extent = extent(&x, dim);
         let (mask, bias) = (mask.into_option(), bias.into_option());
         let types = attention::Types {
             x: element(dtype),
@@ -47,22 +47,17 @@ impl AttentionSoftmaxOps for CubeBackend {
             bias: element(bias.as_ref().map_or(dtype, |bias| bias.dtype)),
             accumulator: element(accumulator(dtype).into()),
         };
+        let reading = reading(&x, dim, extent);
         let spread = |tensor, expand: fn(CubeTensor, Shape) -> CubeTensor| {
-            matrix(spread(tensor, &shape, reading, expand), leading, reading)
+            matrix(spread(tensor, &shape, reading, expand), dim, reading)
         };
-        let (mask, bias) = (
-            mask.map(|mask| spread(mask, Self::bool_expand)),
-            bias.map(|bias| spread(bias, Self::float_expand)),
-        );
-        let x = readable(x, reading);
-        let y = Writing::over_or_new(&x, X, reading, leading, |_| Some(extent.length));
+        let mask = mask.map(|mask| spread(mask, Self::bool_expand));
+        let bias = bias.map(|bias| spread(bias, Self::float_expand));
         let AttentionSoftmaxOptions { scale, causal } = options;
-        let queries = if leading > 0 { shape[leading - 1] } else { 1 };
-        let x = input(x, reading);
-        let written = Written { rows: y.output, stride: 1 };
-        Attention { extent, types, scale, causal, queries, x, mask, bias, y: written }
-            .launch(&client);
-        y.tensor
+        let queries = if dim > 0 { shape[dim - 1] } else { 1 };
+        let (x, output, y) = input_and_output(x, dim, extent);
+        Attention { extent, types, scale, causal, queries, x, mask, bias, y }.launch(&client);
+        output
     }
 
     fn attention_softmax_backward(
@@ -94,24 +89,15 @@ impl AttentionSoftmaxOps for CubeBackend {
 }
 
 fn backward(y: CubeTensor, grad: CubeTensor, scale: f64) -> CubeTensor {
-    let extent = extent(&y);
-    if extent.outer * extent.length == 0 {
+    if y.shape().num_elements() == 0 {
         return y;
     }
-    let (client, reading) = (y.client.clone(), reading(extent));
-    let types = Types { x: element(y.dtype), accumulator: element(accumulator(y.dtype).into()) };
-    let grad = readable(grad, reading);
-    let dx = Writing::over_or_new(&grad, 0, reading, y.rank() - 1, |_| Some(extent.length));
-    let (dy, y) = (input(grad, reading), input(readable(y, reading), reading));
-    let written = Written { rows: dx.output, stride: 1 };
-    Backward { extent, types, log: false, dy, y, dx: written }.launch_scaled(scale, &client);
-    dx.tensor
-}
-
-/// A [`readable`] tensor.
-fn input(tensor: CubeTensor, reading: Reading) -> Input {
-    let leading = tensor.rank() - 1;
-    Input { matrix: matrix(tensor, leading, reading), stride: 1 }
+    let (client, types, dim) = (y.client.clone(), types(y.dtype), y.rank() - 1);
+    let extent = extent(&y, dim);
+    let (dy, output, dx) = input_and_output(grad, dim, extent);
+    let y = input(y, dim, extent);
+    Backward { extent, types, log: false, dy, y, dx }.launch_scaled(scale, &client);
+    output
 }
 
 /// The sums over those dimensions that are 1 in `shape`, in a fixed order.
@@ -149,18 +135,6 @@ fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
         norm::Extent { rows: groups, columns, width, hardware },
     );
     sum
-}
-
-fn extent(x: &CubeTensor) -> Extent {
-    let [outer, length] = crate::ops::matrix(&x.shape(), 1);
-    let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
-    let hardware = Hardware::of(&x.client);
-    let width = vector_width_for_lengths(length, x.dtype.size(), widths, hardware);
-    Extent { outer, length, inner: 1, width, hardware }
-}
-
-fn reading(extent: Extent) -> Reading {
-    Reading { axes: 1, width: extent.width, piecewise: extent.hardware.by_address }
 }
 
 /// A tensor as large as the scores, of which nothing is copied but a last dimension of 1.

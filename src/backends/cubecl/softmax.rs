@@ -47,11 +47,11 @@ impl SoftmaxOps for CubeBackend {
     }
 }
 
-fn types(x: DType) -> Types {
+pub(super) fn types(x: DType) -> Types {
     Types { x: element(x), accumulator: element(accumulator(x).into()) }
 }
 
-fn extent(x: &CubeTensor, dim: usize) -> Extent {
+pub(super) fn extent(x: &CubeTensor, dim: usize) -> Extent {
     let shape = x.meta.shape();
     let (outer, length) = (shape[..dim].iter().product(), shape[dim]);
     let inner = shape[dim + 1..].iter().product();
@@ -66,7 +66,7 @@ fn extent(x: &CubeTensor, dim: usize) -> Extent {
 }
 
 /// Vectors lie along the dimension, or along those behind it.
-fn reading(tensor: &CubeTensor, dim: usize, extent: Extent) -> Reading {
+pub(super) fn reading(tensor: &CubeTensor, dim: usize, extent: Extent) -> Reading {
     let behind = tensor.meta.num_dims() - dim - 1;
     let along = extent.inner == 1;
     Reading {
@@ -76,12 +76,12 @@ fn reading(tensor: &CubeTensor, dim: usize, extent: Extent) -> Reading {
     }
 }
 
-fn input(tensor: CubeTensor, dim: usize, extent: Extent) -> Input {
+pub(super) fn input(tensor: CubeTensor, dim: usize, extent: Extent) -> Input {
     let reading = reading(&tensor, dim, extent);
     laid_out(readable(tensor, reading), dim, reading)
 }
 
-fn input_and_output(
+pub(super) fn input_and_output(
     tensor: CubeTensor,
     dim: usize,
     extent: Extent,

@@ -15,9 +15,6 @@ use crate::kernels::{
 };
 use cubecl::{client::Client, ir::ElemType, prelude::*};
 
-/// The position among the kernel's buffers of that which the output can be written over.
-pub(crate) const X: usize = 0;
-
 /// A forward pass.
 pub(crate) struct Attention {
     pub extent: Extent,
@@ -51,7 +48,7 @@ impl Attention {
         let blueprint =
             Blueprint { ahead: 0, kept: 0, ..super::rows::blueprint(Pass::Forward, extent, size) };
         log::trace!("Attention softmax: {outer}×{length}, {types:?}, {blueprint:?}");
-        let Launch { length, count, dim, .. } = Launch::of(blueprint, extent, client);
+        let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
         let len = |matrix: &Option<Matrix>| matrix.as_ref().map_or(0, |matrix| matrix.len);
         let beside = len(&self.mask).max(len(&self.bias));
         let address_type = address(y.rows.len(outer).max(x.matrix.len).max(beside));

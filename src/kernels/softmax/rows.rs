@@ -29,15 +29,14 @@ impl Launch {
 }
 
 pub(super) fn blueprint(pass: Pass, extent: Extent, size: usize) -> Blueprint {
-    let Extent { outer, length, width, hardware, .. } = extent;
-    let blueprint = Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware);
-    log::trace!("Softmax {pass:?}: {outer}×{length} of {size} bytes, {blueprint:?}");
-    blueprint
+    let Extent { length, width, hardware, .. } = extent;
+    Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware)
 }
 
 pub(super) fn forward(call: Forward, client: &Client) {
     let Forward { extent, types, log, x, y } = call;
     let blueprint = blueprint(Pass::Forward, extent, types.x.size());
+    log::trace!("Softmax: {}×{}, {types:?}, {blueprint:?}", extent.outer, extent.length);
     let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(y.rows.len(extent.outer).max(x.matrix.len));
     let (x, x_rows) = x.matrix.args(extent.width);
@@ -70,6 +69,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
 pub(super) fn backward(call: Backward, scale: Option<f64>, client: &Client) {
     let Backward { extent, types, log, dy, y, dx } = call;
     let blueprint = blueprint(Pass::Backward, extent, types.x.size());
+    log::trace!("Softmax backward: {}×{}, {types:?}, {blueprint:?}", extent.outer, extent.length);
     let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(dx.rows.len(extent.outer).max(dy.matrix.len).max(y.matrix.len));
     let (dy, dy_rows) = dy.matrix.args(extent.width);
