@@ -108,23 +108,22 @@ pub(super) fn backward_held<F: Float, G: Float, A: Float, V: Size>(
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
             let dy = Vector::<A, V>::cast_from(window.dy[i]);
-            let product = dy * statistics.normalized::<F, V>(window.x[i], formula);
+            let normalized = statistics.normalized::<F, V>(window.x[i], formula);
             let dy = inside_or(dy, A::new(0.0), column, length, ends);
-            let product = inside_or(product, A::new(0.0), column, length, ends);
+            // Past the row's end that of zero, which may be infinite.
+            let normalized = inside_or(normalized, A::new(0.0), column, length, ends);
             if comptime!(wanted.gamma) {
-                gamma_sums.add(i, product);
+                gamma_sums.add_product(i, dy, normalized);
             }
             if comptime!(wanted.beta) {
                 beta_sums.add(i, dy);
             }
+            let mut scaled_dy = dy;
             if comptime!(scaled) {
-                let gamma = Vector::<A, V>::cast_from(gammas[i]);
-                level += dy * gamma;
-                slope += product * gamma;
-            } else {
-                level += dy;
-                slope += product;
+                scaled_dy *= Vector::cast_from(gammas[i]);
             }
+            level += scaled_dy;
+            slope = fma(scaled_dy, normalized, slope);
         }
         #[comptime]
         match dx.as_mut() {
@@ -208,6 +207,18 @@ impl<A: Float, V: Size> Sums<A, V> {
                 shared[i * blueprint.lanes + lane(blueprint)] += term;
             }
             ComptimeOption::None => self.held[i] += term,
+        }
+    }
+
+    fn add_product(&mut self, #[comptime] i: usize, a: Vector<A, V>, b: Vector<A, V>) {
+        let blueprint = self.blueprint;
+        #[comptime]
+        match self.shared.as_mut() {
+            ComptimeOption::Some(shared) => {
+                let at = i * blueprint.lanes + lane(blueprint);
+                shared[at] = fma(a, b, shared[at]);
+            }
+            ComptimeOption::None => self.held[i] = fma(a, b, self.held[i]),
         }
     }
 

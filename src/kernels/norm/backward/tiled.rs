@@ -202,7 +202,7 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
                 let statistics = saved_of_rows.index(i);
                 let normalized = statistics.normalized::<F, V>(*xs.index(i), formula);
                 let dy = Vector::<A, V>::cast_from(*dys.index(i));
-                gamma_sum += dy * normalized;
+                gamma_sum = fma(dy, normalized, gamma_sum);
                 beta_sum += dy;
                 #[comptime]
                 match dx.as_mut() {

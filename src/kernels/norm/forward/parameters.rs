@@ -64,22 +64,44 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
                 } else {
                     read_any(gamma, &Row::only(), column, length, ends)
                 };
-                value *= Vector::<A, V>::cast_from(gamma);
+                let gamma = Vector::<A, V>::cast_from(gamma);
+                #[comptime]
+                match beta {
+                    // Rounded once, as the compiler may have it in some kernels and not in others.
+                    ComptimeOption::Some(beta) => {
+                        value = fma(value, gamma, self.beta::<A>(beta, i, column, length));
+                    }
+                    ComptimeOption::None => value *= gamma,
+                }
             }
-            ComptimeOption::None => {}
-        }
-        #[comptime]
-        match beta {
-            ComptimeOption::Some(beta) => {
-                let beta = if comptime!(blueprint.parameters) {
-                    self.beta[i]
-                } else {
-                    read_any(beta, &Row::only(), column, length, ends)
-                };
-                value += Vector::<A, V>::cast_from(beta);
+            ComptimeOption::None =>
+            {
+                #[comptime]
+                match beta {
+                    ComptimeOption::Some(beta) => {
+                        value += self.beta::<A>(beta, i, column, length);
+                    }
+                    ComptimeOption::None => {}
+                }
             }
-            ComptimeOption::None => {}
         }
         value
+    }
+
+    fn beta<A: Float>(
+        &self,
+        beta: &[Vector<B, V>],
+        #[comptime] i: usize,
+        column: usize,
+        length: &Length,
+    ) -> Vector<A, V> {
+        let blueprint = self.blueprint;
+        let ends = comptime!(blueprint.ends_of(i));
+        let beta = if comptime!(blueprint.parameters) {
+            self.beta[i]
+        } else {
+            read_any(beta, &Row::only(), column, length, ends)
+        };
+        Vector::cast_from(beta)
     }
 }
