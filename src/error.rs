@@ -43,6 +43,16 @@ pub enum FusedError {
         /// The rank given.
         found: usize,
     },
+    /// More dimensions to normalise than gamma and beta have, or none.
+    #[error("{op}: `axes` must be from 1 to {max}, found {found}")]
+    Axes {
+        /// The function called.
+        op: &'static str,
+        /// The rank of gamma and beta.
+        max: usize,
+        /// The number given.
+        found: usize,
+    },
     /// A dimension that the input does not have.
     #[error("{op}: `dim` must be from -{rank} to {rank} - 1, found {found}")]
     Dim {

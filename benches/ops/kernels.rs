@@ -9,8 +9,8 @@ use burn_cubecl::CubeBackend;
 use burn_fused::{
     CrossEntropyOptions,
     ops::{
-        AttentionSoftmaxOps, AttentionSoftmaxWanted, CrossEntropyOps, Norm, NormOps, NormUpstream,
-        NormWanted, OptionalBoolTensor, OptionalTensor, Softmax, SoftmaxOps,
+        AttentionSoftmaxOps, AttentionSoftmaxWanted, CrossEntropyOps, Norm, NormOps, NormSpec,
+        NormUpstream, NormWanted, OptionalBoolTensor, OptionalTensor, Softmax, SoftmaxOps,
     },
 };
 
@@ -44,13 +44,14 @@ fn parameters(
 
 fn norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
     let ([gamma, beta], wanted) = parameters(machine, norm, dtype, shape[2]);
-    let run = |x| CubeBackend::norm_forward(x, gamma.clone(), beta.clone(), norm, 1, 1e-5);
+    let spec = NormSpec::new(norm, 1, 1e-5, dtype);
+    let run = |x| CubeBackend::norm_forward(x, gamma.clone(), beta.clone(), spec);
     let sets = inputs(machine, dtype, shape, |x| run(x).statistics);
     let forward = machine.timer.device(|i| drop(run(sets[i % sets.len()].0.clone())));
     let backward = machine.timer.device(|i| {
         let (x, dy, statistics) = sets[i % sets.len()].clone();
         let upstream = NormUpstream { y: dy, x: OptionalTensor::None };
-        CubeBackend::norm_backward(x, gamma.clone(), statistics, upstream, norm, 1, wanted);
+        CubeBackend::norm_backward(x, gamma.clone(), statistics, upstream, spec, wanted);
     });
     [forward, backward]
 }
@@ -58,9 +59,9 @@ fn norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> 
 /// Forward the residual is in the gradient's place; backward x is in that of the sum's gradient.
 fn add_norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3]) -> [f64; 2] {
     let ([gamma, beta], wanted) = parameters(machine, norm, dtype, shape[2]);
-    let run = |x, residual| {
-        CubeBackend::add_norm_forward(x, residual, gamma.clone(), beta.clone(), norm, 1, 1e-5)
-    };
+    let spec = NormSpec::new(norm, 1, 1e-5, dtype);
+    let run =
+        |x, residual| CubeBackend::add_norm_forward(x, residual, gamma.clone(), beta.clone(), spec);
     let sets = inputs(machine, dtype, shape, |x| {
         let outputs = run(x.clone(), x);
         (outputs.sum, outputs.statistics)
@@ -72,7 +73,7 @@ fn add_norm(machine: &Machine, norm: Norm, dtype: FloatDType, shape: [usize; 3])
     let backward = machine.timer.device(|i| {
         let (x, dy, (sum, statistics)) = sets[i % sets.len()].clone();
         let upstream = NormUpstream { y: dy, x: OptionalTensor::Some(x) };
-        CubeBackend::norm_backward(sum, gamma.clone(), statistics, upstream, norm, 1, wanted);
+        CubeBackend::norm_backward(sum, gamma.clone(), statistics, upstream, spec, wanted);
     });
     [forward, backward]
 }

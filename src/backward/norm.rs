@@ -1,11 +1,11 @@
 mod sum;
 
 use crate::ops::{
-    AddNormOutput, Norm, NormOps, NormOutput, NormUpstream, NormWanted, OptionalTensor,
+    AddNormOutput, NormOps, NormOutput, NormSpec, NormUpstream, NormWanted, OptionalTensor,
 };
 use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
-    tensor::{DType, Shape},
+    tensor::DType,
 };
 use burn_autodiff::{
     Autodiff, NodeId,
@@ -23,12 +23,10 @@ impl<B: NormOps, C: CheckpointStrategy> NormOps for Autodiff<B, C> {
         x: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> FloatTensor<Self> {
         let (gamma, beta) = (gamma.into_option(), beta.into_option());
-        let call = Call { gamma: gamma.is_some(), norm, axes, epsilon };
+        let call = Call { gamma: gamma.is_some(), spec };
         record_any::<B, C>(x, gamma, beta, call, None)
     }
 
@@ -37,12 +35,10 @@ impl<B: NormOps, C: CheckpointStrategy> NormOps for Autodiff<B, C> {
         residual: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> AddNormOutput<Self> {
         let (gamma, beta) = (gamma.into_option(), beta.into_option());
-        let call = Call { gamma: gamma.is_some(), norm, axes, epsilon };
+        let call = Call { gamma: gamma.is_some(), spec };
         sum::record(x, residual, gamma, beta, call)
     }
 }
@@ -51,9 +47,7 @@ impl<B: NormOps, C: CheckpointStrategy> NormOps for Autodiff<B, C> {
 #[derive(Debug, Clone, Copy)]
 struct Call {
     gamma: bool,
-    norm: Norm,
-    axes: usize,
-    epsilon: f64,
+    spec: NormSpec,
 }
 
 impl Call {
@@ -64,14 +58,9 @@ impl Call {
         (x, if self.gamma { items.next() } else { None }, items.next())
     }
 
-    /// The shape of a row of an input of `shape`.
-    fn row(self, shape: &Shape) -> Shape {
-        Shape::from(shape[shape.num_dims() - self.axes..].to_vec())
-    }
-
     fn forward<B: NormOps>(self, inputs: Vec<FloatTensor<B>>) -> FloatTensor<B> {
         let (x, gamma, beta) = self.assign(inputs);
-        B::norm(x, gamma.into(), beta.into(), self.norm, self.axes, self.epsilon)
+        B::norm(x, gamma.into(), beta.into(), self.spec)
     }
 }
 
@@ -116,10 +105,8 @@ fn record<B: NormOps, C: CheckpointStrategy, const N: usize>(
             let saved = saved.map(|input| step.checkpoint(input)).collect();
             let (x, gamma, beta) = call.assign(inputs.map(|input| input.into_primitive()));
             let beta_dtype = beta.as_ref().map(|beta| beta.dtype());
-            let Call { norm, axes, epsilon, .. } = call;
-            let output = done.unwrap_or_else(|| {
-                B::norm_forward(x, gamma.into(), beta.into(), norm, axes, epsilon)
-            });
+            let output =
+                done.unwrap_or_else(|| B::norm_forward(x, gamma.into(), beta.into(), call.spec));
             let statistics = output.statistics;
             step.finish(State { saved, beta_dtype, statistics, call }, output.y)
         }
@@ -164,9 +151,8 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Step {
             gamma: gamma_parent.is_some(),
             beta: beta_parent.as_ref().and(beta_dtype),
         };
-        let Call { norm, axes, .. } = call;
         let (gamma, upstream) = (gamma.into(), NormUpstream { y: grad, x: OptionalTensor::None });
-        let gradients = B::norm_backward(x, gamma, statistics, upstream, norm, axes, wanted);
+        let gradients = B::norm_backward(x, gamma, statistics, upstream, call.spec, wanted);
 
         for (parent, gradient) in [
             (x_parent, gradients.x),

@@ -21,8 +21,9 @@ pub(crate) fn column_sum(
     groups: usize,
     extent: Extent,
 ) {
-    let Extent { columns, width, hardware, .. } = extent;
-    let plan = ColumnPlan::new(hardware);
+    let Extent { columns, heads, width, hardware, .. } = extent;
+    let columns = heads * columns;
+    let plan = ColumnPlan::new(width, hardware);
     let length = LengthLaunch::of(columns, width);
     let vectors = columns.div_ceil(width);
     let ends = Ends { exact: true, ragged: !columns.is_multiple_of(width), tight: false };

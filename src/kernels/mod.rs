@@ -14,4 +14,6 @@ mod team;
 
 pub(crate) use column_sum::column_sum;
 pub(crate) use matrix::{Matrix, Output, Target};
-pub(crate) use plan::{Hardware, column_width, vector_width, vector_width_for_lengths};
+pub(crate) use plan::{
+    Hardware, column_width, dividing_width, vector_width, vector_width_for_lengths,
+};

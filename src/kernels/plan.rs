@@ -61,6 +61,14 @@ pub(crate) enum Op {
     RmsNorm,
     LayerNorm,
     Softmax,
+    LogSoftmax,
+}
+
+impl Op {
+    /// Whether it has the exponentials of a row.
+    pub(crate) fn is_softmax(self) -> bool {
+        matches!(self, Self::Softmax | Self::LogSoftmax)
+    }
 }
 
 /// The direction of a pass; the backward one holds twice the data and a partial sum as well.
@@ -91,7 +99,7 @@ pub(crate) fn vector_width(
 }
 
 /// The widest vector that divides a row.
-fn dividing_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
+pub(crate) fn dividing_width(columns: usize, widths: impl Iterator<Item = usize>) -> usize {
     widths.filter(|width| columns.is_multiple_of(*width)).max().unwrap_or(1)
 }
 

@@ -74,7 +74,12 @@ pub(crate) struct Row {
 impl Row {
     /// That of a parameter.
     pub fn only() -> Row {
-        Row { from: 0usize.runtime(), aligned: true, room: false }
+        Row::aligned(0usize.runtime())
+    }
+
+    /// One whose vectors are aligned.
+    pub fn aligned(from: usize) -> Row {
+        Row { from, aligned: true, room: false }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A residual connection and the norm behind it in one pass.
 
-use super::{Check, Needs, Norm, NormOps, OptionalTensor};
+use super::{Check, Needs, Norm, NormOps, NormOptions, NormSpec, OptionalTensor};
 use crate::FusedError;
 use burn::{backend::Dispatch, tensor::Tensor};
 
@@ -51,9 +51,9 @@ pub fn add_rms_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     residual: Tensor<D>,
     gamma: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> (Tensor<D>, Tensor<D>) {
-    match try_add_rms_norm(x, residual, gamma, epsilon) {
+    match try_add_rms_norm(x, residual, gamma, options) {
         Ok(outputs) => outputs,
         Err(error) => panic!("{error}"),
     }
@@ -68,13 +68,13 @@ pub fn try_add_rms_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     residual: Tensor<D>,
     gamma: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Result<(Tensor<D>, Tensor<D>), FusedError> {
     let check = Check::new(RMS, &x, Needs::Arithmetic)?;
     check.like_x("residual", &residual)?;
-    check.parameters([("gamma", gamma.as_ref())])?;
-    check.epsilon(epsilon)?;
-    Ok(run(x, residual, [gamma, None], Norm::Rms, epsilon))
+    let parameters = [("gamma", gamma.as_ref()), ("beta", None)];
+    let spec = options.into().spec(Norm::Rms, &x, &check, parameters)?;
+    Ok(run(x, residual, [gamma, None], spec))
 }
 
 /// [`layer_norm`](crate::layer_norm) of `x + residual`, and that sum: `(normalized, sum)`.
@@ -104,9 +104,9 @@ pub fn add_layer_norm<const D: usize, const K: usize>(
     residual: Tensor<D>,
     gamma: Option<Tensor<K>>,
     beta: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> (Tensor<D>, Tensor<D>) {
-    match try_add_layer_norm(x, residual, gamma, beta, epsilon) {
+    match try_add_layer_norm(x, residual, gamma, beta, options) {
         Ok(outputs) => outputs,
         Err(error) => panic!("{error}"),
     }
@@ -123,25 +123,24 @@ pub fn try_add_layer_norm<const D: usize, const K: usize>(
     residual: Tensor<D>,
     gamma: Option<Tensor<K>>,
     beta: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Result<(Tensor<D>, Tensor<D>), FusedError> {
     let check = Check::new(LAYER, &x, Needs::Arithmetic)?;
     check.like_x("residual", &residual)?;
-    check.parameters([("gamma", gamma.as_ref()), ("beta", beta.as_ref())])?;
-    check.epsilon(epsilon)?;
-    Ok(run(x, residual, [gamma, beta], Norm::Layer, epsilon))
+    let parameters = [("gamma", gamma.as_ref()), ("beta", beta.as_ref())];
+    let spec = options.into().spec(Norm::Layer, &x, &check, parameters)?;
+    Ok(run(x, residual, [gamma, beta], spec))
 }
 
 fn run<const D: usize, const K: usize>(
     x: Tensor<D>,
     residual: Tensor<D>,
     parameters: [Option<Tensor<K>>; 2],
-    norm: Norm,
-    epsilon: f64,
+    spec: NormSpec,
 ) -> (Tensor<D>, Tensor<D>) {
     let [gamma, beta]: [OptionalTensor<_>; 2] =
         parameters.map(|parameter| parameter.map(Tensor::into_dispatch).into());
     let (x, residual) = (x.into_dispatch(), residual.into_dispatch());
-    let outputs = Dispatch::add_norm(x, residual, gamma, beta, norm, K, epsilon);
+    let outputs = Dispatch::add_norm(x, residual, gamma, beta, spec);
     (Tensor::from_dispatch(outputs.y), Tensor::from_dispatch(outputs.sum))
 }

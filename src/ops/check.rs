@@ -67,13 +67,22 @@ impl<'a, const D: usize> Check<'a, D> {
         Ok(())
     }
 
-    /// Those of `parameters` that there are fit the rows of the input's last `K` dimensions.
+    /// Those of `parameters` that there are fit the input's last `K` dimensions, of which the last `axes`, or
+    /// all, form rows.
     pub(crate) fn parameters<const K: usize, const N: usize>(
         &self,
         parameters: [(&'static str, Option<&Tensor<K>>); N],
+        axes: Option<usize>,
     ) -> Result<(), FusedError> {
         let given = || parameters.iter().filter_map(|(name, p)| Some((*name, (*p)?)));
-        self.rows(given().next().map_or("gamma", |(name, _)| name), K)?;
+        let first = given().next().map_or("gamma", |(name, _)| name);
+        if K == 0 || K > D {
+            return Err(FusedError::Rank { op: self.op, argument: first, max: D, found: K });
+        }
+        if let Some(found) = axes.filter(|axes| *axes == 0 || *axes > K) {
+            return Err(FusedError::Axes { op: self.op, max: K, found });
+        }
+        self.rows(first, axes.unwrap_or(K))?;
         given().try_for_each(|(name, parameter)| self.parameter(name, parameter))
     }
 

@@ -88,7 +88,7 @@ pub fn try_cross_entropy(
     options: CrossEntropyOptions,
 ) -> Result<Tensor<1>, FusedError> {
     let check = Check::of(OP, "logits", &logits, Needs::Exponentials)?;
-    check.parameters([("weights", weights.as_ref())])?;
+    check.parameters([("weights", weights.as_ref())], None)?;
     check.targets(&targets)?;
     let found = options.label_smoothing;
     if !(0.0..=1.0).contains(&found) {

@@ -1,4 +1,4 @@
-use super::{Check, Execution, Needs, Norm, NormOps};
+use super::{Check, Execution, Needs, Norm, NormOps, NormOptions};
 use crate::FusedError;
 use burn::{backend::Dispatch, tensor::Tensor};
 
@@ -46,9 +46,9 @@ pub fn layer_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,
     beta: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Tensor<D> {
-    match try_layer_norm(x, gamma, beta, epsilon) {
+    match try_layer_norm(x, gamma, beta, options) {
         Ok(y) => y,
         Err(error) => panic!("{error}"),
     }
@@ -66,11 +66,13 @@ pub fn try_layer_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,
     beta: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Result<Tensor<D>, FusedError> {
-    check(&x, gamma.as_ref(), beta.as_ref())?.epsilon(epsilon)?;
+    let check = Check::new(OP, &x, Needs::Arithmetic)?;
+    let parameters = [("gamma", gamma.as_ref()), ("beta", beta.as_ref())];
+    let spec = options.into().spec(Norm::Layer, &x, &check, parameters)?;
     let [gamma, beta] = [gamma, beta].map(|parameter| parameter.map(Tensor::into_dispatch).into());
-    let y = Dispatch::norm(x.into_dispatch(), gamma, beta, Norm::Layer, K, epsilon);
+    let y = Dispatch::norm(x.into_dispatch(), gamma, beta, spec);
     Ok(Tensor::from_dispatch(y))
 }
 
@@ -96,16 +98,7 @@ pub fn layer_norm_execution<const D: usize, const K: usize>(
     gamma: Option<&Tensor<K>>,
     beta: Option<&Tensor<K>>,
 ) -> Result<Execution, FusedError> {
-    check(x, gamma, beta)?;
-    Ok(Execution::of(&x.device(), x.dtype()))
-}
-
-fn check<'a, const D: usize, const K: usize>(
-    x: &'a Tensor<D>,
-    gamma: Option<&Tensor<K>>,
-    beta: Option<&Tensor<K>>,
-) -> Result<Check<'a, D>, FusedError> {
     let check = Check::new(OP, x, Needs::Arithmetic)?;
-    check.parameters([("gamma", gamma), ("beta", beta)])?;
-    Ok(check)
+    check.parameters([("gamma", gamma), ("beta", beta)], None)?;
+    Ok(Execution::of(&x.device(), x.dtype()))
 }

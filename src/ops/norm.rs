@@ -3,7 +3,7 @@
 use super::{OptionalTensor, composed};
 use burn::{
     backend::{Backend, ExtensionType, backend_extension, tensor::FloatTensor},
-    tensor::DType,
+    tensor::{DType, FloatDType, Shape},
 };
 
 /// What is subtracted from a row before it is divided by its root mean square.
@@ -33,11 +33,47 @@ impl Norm {
     }
 }
 
+/// A call beside its tensors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormSpec {
+    /// Which of the two it is.
+    pub norm: Norm,
+    /// Trailing dimensions of the input that form a row.
+    pub axes: usize,
+    /// Trailing dimensions of the input whose shape gamma and beta have: `axes`, or more where rows have
+    /// parameters of their own, as attention's heads do.
+    pub parameter_axes: usize,
+    /// Added to the variance or mean square.
+    pub epsilon: f64,
+    /// Whether rows are multiplied by `1 + gamma`.
+    pub zero_centered_gamma: bool,
+    /// The output's type.
+    pub dtype: FloatDType,
+}
+
+impl NormSpec {
+    /// As usual: parameters that all rows share, gamma as it is.
+    pub fn new(norm: Norm, axes: usize, epsilon: f64, dtype: FloatDType) -> Self {
+        Self { norm, axes, parameter_axes: axes, epsilon, zero_centered_gamma: false, dtype }
+    }
+
+    /// The shape of gamma and beta for an input of `shape`.
+    pub(crate) fn parameter(&self, shape: &Shape) -> Shape {
+        Shape::from(shape[shape.num_dims() - self.parameter_axes..].to_vec())
+    }
+
+    /// Rows in a row of parameters' turn: 1 where all rows share them.
+    pub(crate) fn heads(&self, shape: &Shape) -> usize {
+        let rank = shape.num_dims();
+        shape[rank - self.parameter_axes..rank - self.axes].iter().product()
+    }
+}
+
 /// What the forward pass gives to its caller and to the backward pass.
 #[derive(ExtensionType, Debug, Clone)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct NormOutput<B: Backend> {
-    /// The normalised rows, shape and type of the input.
+    /// The normalised rows, in the shape of the input.
     pub y: FloatTensor<B>,
     /// Each row's statistics in the accumulator type. RMSNorm, shape `[1, rows]`:
     /// `1 / sqrt(mean(x²) + epsilon)`. LayerNorm, shape `[3, rows]`: `1 / sqrt(variance + epsilon)`,
@@ -109,7 +145,7 @@ pub struct NormGradients<B: Backend> {
 /// [`try_layer_norm`](crate::try_layer_norm) leave them: checked.
 ///
 /// `x`, outputs and gradients have any shape of floats; its last `axes` dimensions form a row, and
-/// `gamma` and `beta` have their shape. All on one device. Kernels panic where shapes do not agree.
+/// `gamma` and `beta` have the shape of its last `parameter_axes`. All on one device. Kernels panic where shapes do not agree.
 #[allow(unused_variables, reason = "without any backend there is none to dispatch to")]
 #[backend_extension(
     Cube: cfg(feature = "cubecl-backend"),
@@ -122,17 +158,15 @@ pub struct NormGradients<B: Backend> {
     Fusion: cfg(feature = "fusion"),
 )]
 pub trait NormOps: Backend {
-    /// The normalised rows, in the shape and type of `x`.
-    #[fusion(dtype = x, shape = x)]
+    /// The normalised rows, in the shape of `x`.
+    #[fusion(meta = norm_spec)]
     fn norm(
         x: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         #[extension_type] beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> FloatTensor<Self> {
-        Self::norm_forward(x, gamma, beta, norm, axes, epsilon).y
+        Self::norm_forward(x, gamma, beta, spec).y
     }
 
     /// The normalised rows and what their backward pass needs beside the input.
@@ -141,11 +175,9 @@ pub trait NormOps: Backend {
         x: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         #[extension_type] beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> NormOutput<Self> {
-        composed::norm_forward(x, gamma, beta, norm, axes, epsilon)
+        composed::norm_forward(x, gamma, beta, spec)
     }
 
     /// The sum of `x` and `residual`, which has its shape and type, rounded to that type; and its rows
@@ -156,12 +188,9 @@ pub trait NormOps: Backend {
         residual: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         #[extension_type] beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> AddNormOutput<Self> {
-        let AddNormForward { y, sum, .. } =
-            Self::add_norm_forward(x, residual, gamma, beta, norm, axes, epsilon);
+        let AddNormForward { y, sum, .. } = Self::add_norm_forward(x, residual, gamma, beta, spec);
         AddNormOutput { y, sum }
     }
 
@@ -173,13 +202,10 @@ pub trait NormOps: Backend {
         residual: FloatTensor<Self>,
         #[extension_type] gamma: OptionalTensor<Self>,
         #[extension_type] beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> AddNormForward<Self> {
         let sum = Self::float_add(x, residual);
-        let NormOutput { y, statistics } =
-            Self::norm_forward(sum.clone(), gamma, beta, norm, axes, epsilon);
+        let NormOutput { y, statistics } = Self::norm_forward(sum.clone(), gamma, beta, spec);
         AddNormForward { y, sum, statistics }
     }
 
@@ -191,32 +217,44 @@ pub trait NormOps: Backend {
         #[extension_type] gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
         #[extension_type] upstream: NormUpstream<Self>,
-        norm: Norm,
-        axes: usize,
+        spec: NormSpec,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
-        composed::norm_backward(x, gamma, statistics, upstream, norm, axes, wanted)
+        composed::norm_backward(x, gamma, statistics, upstream, spec, wanted)
     }
 }
 
 #[cfg(feature = "fusion")]
 use super::{OptionalTensorMetadata, accumulator, matrix};
 #[cfg(feature = "fusion")]
-use burn::{backend::fusion::custom::TensorSpec, tensor::Shape};
+use burn::backend::fusion::custom::TensorSpec;
+
+#[cfg(feature = "fusion")]
+fn y_spec(x: &TensorSpec, spec: &NormSpec) -> TensorSpec {
+    TensorSpec::new(x.shape.clone(), spec.dtype.into())
+}
+
+#[cfg(feature = "fusion")]
+fn norm_spec(
+    x: &TensorSpec,
+    _gamma: &OptionalTensorMetadata,
+    _beta: &OptionalTensorMetadata,
+    spec: &NormSpec,
+) -> TensorSpec {
+    y_spec(x, spec)
+}
 
 #[cfg(feature = "fusion")]
 fn output_spec(
     x: &TensorSpec,
     _gamma: &OptionalTensorMetadata,
     _beta: &OptionalTensorMetadata,
-    norm: &Norm,
-    axes: &usize,
-    _epsilon: &f64,
+    spec: &NormSpec,
 ) -> NormOutputMetadata {
-    let [rows, _] = matrix(&x.shape, *axes);
-    let statistics = Shape::new([norm.statistics(), rows]);
+    let [rows, _] = matrix(&x.shape, spec.axes);
+    let statistics = Shape::new([spec.norm.statistics(), rows]);
     NormOutputMetadata {
-        y: x.clone(),
+        y: y_spec(x, spec),
         statistics: TensorSpec::new(statistics, accumulator(x.dtype).into()),
     }
 }
@@ -227,11 +265,9 @@ fn add_norm_spec(
     _residual: &TensorSpec,
     _gamma: &OptionalTensorMetadata,
     _beta: &OptionalTensorMetadata,
-    _norm: &Norm,
-    _axes: &usize,
-    _epsilon: &f64,
+    spec: &NormSpec,
 ) -> AddNormOutputMetadata {
-    AddNormOutputMetadata { y: x.clone(), sum: x.clone() }
+    AddNormOutputMetadata { y: y_spec(x, spec), sum: x.clone() }
 }
 
 #[cfg(feature = "fusion")]
@@ -240,11 +276,9 @@ fn add_norm_forward_spec(
     _residual: &TensorSpec,
     gamma: &OptionalTensorMetadata,
     beta: &OptionalTensorMetadata,
-    norm: &Norm,
-    axes: &usize,
-    epsilon: &f64,
+    spec: &NormSpec,
 ) -> AddNormForwardMetadata {
-    let NormOutputMetadata { y, statistics } = output_spec(x, gamma, beta, norm, axes, epsilon);
+    let NormOutputMetadata { y, statistics } = output_spec(x, gamma, beta, spec);
     AddNormForwardMetadata { y, sum: x.clone(), statistics }
 }
 
@@ -254,17 +288,14 @@ fn gradients_spec(
     gamma: &OptionalTensorMetadata,
     _statistics: &TensorSpec,
     _upstream: &NormUpstreamMetadata,
-    _norm: &Norm,
-    axes: &usize,
+    spec: &NormSpec,
     wanted: &NormWanted,
 ) -> NormGradientsMetadata {
     use OptionalTensorMetadata::{None, Some};
-    let split = x.shape.num_dims() - axes;
+    let beta = spec.parameter(&x.shape);
     NormGradientsMetadata {
         x: if wanted.x { Some(x.clone()) } else { None },
         gamma: if wanted.gamma { gamma.clone() } else { None },
-        beta: wanted.beta.map_or(None, |dtype| {
-            Some(TensorSpec::new(Shape::from(x.shape[split..].to_vec()), dtype))
-        }),
+        beta: wanted.beta.map_or(None, |dtype| Some(TensorSpec::new(beta, dtype))),
     }
 }

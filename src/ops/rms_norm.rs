@@ -1,4 +1,4 @@
-use super::{Check, Execution, Needs, Norm, NormOps, OptionalTensor};
+use super::{Check, Execution, Needs, Norm, NormOps, NormOptions, OptionalTensor};
 use crate::FusedError;
 use burn::{backend::Dispatch, tensor::Tensor};
 
@@ -43,9 +43,9 @@ const OP: &str = Norm::Rms.name();
 pub fn rms_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Tensor<D> {
-    match try_rms_norm(x, gamma, epsilon) {
+    match try_rms_norm(x, gamma, options) {
         Ok(y) => y,
         Err(error) => panic!("{error}"),
     }
@@ -62,11 +62,13 @@ pub fn rms_norm<const D: usize, const K: usize>(
 pub fn try_rms_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,
-    epsilon: f64,
+    options: impl Into<NormOptions>,
 ) -> Result<Tensor<D>, FusedError> {
-    check(&x, gamma.as_ref())?.epsilon(epsilon)?;
+    let check = Check::new(OP, &x, Needs::Arithmetic)?;
+    let parameters = [("gamma", gamma.as_ref()), ("beta", None)];
+    let spec = options.into().spec(Norm::Rms, &x, &check, parameters)?;
     let gamma = gamma.map(Tensor::into_dispatch).into();
-    let y = Dispatch::norm(x.into_dispatch(), gamma, OptionalTensor::None, Norm::Rms, K, epsilon);
+    let y = Dispatch::norm(x.into_dispatch(), gamma, OptionalTensor::None, spec);
     Ok(Tensor::from_dispatch(y))
 }
 
@@ -92,15 +94,6 @@ pub fn rms_norm_execution<const D: usize, const K: usize>(
     x: &Tensor<D>,
     gamma: Option<&Tensor<K>>,
 ) -> Result<Execution, FusedError> {
-    check(x, gamma)?;
+    Check::new(OP, x, Needs::Arithmetic)?.parameters([("gamma", gamma)], None)?;
     Ok(Execution::of(&x.device(), x.dtype()))
-}
-
-fn check<'a, const D: usize, const K: usize>(
-    x: &'a Tensor<D>,
-    gamma: Option<&Tensor<K>>,
-) -> Result<Check<'a, D>, FusedError> {
-    let check = Check::new(OP, x, Needs::Arithmetic)?;
-    check.parameters([("gamma", gamma)])?;
-    Ok(check)
 }

@@ -22,6 +22,7 @@ mod layout;
 mod logged;
 mod memory;
 mod nn;
+mod norm_options;
 mod numbers;
 mod op;
 mod oracle;

@@ -132,7 +132,7 @@ fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
         (partials.handle, element(partials.dtype)),
         [Some((sum.handle.clone(), element(dtype))), None],
         groups,
-        norm::Extent { rows: groups, columns, width, hardware },
+        norm::Extent { rows: groups, columns, heads: 1, width, hardware },
     );
     sum
 }

@@ -2,6 +2,7 @@
 
 use super::empty_beside;
 use crate::kernels::{Matrix, Output, Target};
+use burn::tensor::DType;
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor};
 use cubecl::server::Handle;
 
@@ -40,7 +41,7 @@ impl Writing {
         span: impl Fn(&CubeTensor) -> Option<usize>,
     ) -> Self {
         Self::over(tensor, position, reading, leading, &span)
-            .unwrap_or_else(|| Self::new(tensor, reading, leading, span))
+            .unwrap_or_else(|| Self::new(tensor, tensor.dtype, reading, leading, span))
     }
 
     /// As [`over_or_new`](Self::over_or_new), over the tensor if that can be.
@@ -58,14 +59,15 @@ impl Writing {
         Some(Self { tensor: tensor.clone(), output })
     }
 
-    /// As [`over_or_new`](Self::over_or_new), new.
+    /// As [`over_or_new`](Self::over_or_new), new and of the type `dtype`.
     pub(super) fn new(
         tensor: &CubeTensor,
+        dtype: DType,
         reading: Reading,
         leading: usize,
         span: impl Fn(&CubeTensor) -> Option<usize>,
     ) -> Self {
-        let (shape, dtype) = (tensor.meta.shape().clone(), tensor.dtype);
+        let shape = tensor.meta.shape().clone();
         // As Burn's own operations lay their results out, the last dimension aligned where the device
         // prefers that, unless other dimensions must adjoin it.
         let tensor = if reading.axes == 1 {

@@ -4,13 +4,13 @@ use super::{
 };
 use crate::{
     kernels::{
-        Hardware,
+        Hardware, dividing_width,
         norm::{Backward, DY, ELSEWHERE, Extent, Forward, RESIDUAL, Residual, Types, X},
         vector_width,
     },
     ops::{
-        AddNormForward, AddNormOutput, Norm, NormGradients, NormOps, NormOutput, NormUpstream,
-        NormWanted, OptionalTensor, accumulator,
+        AddNormForward, AddNormOutput, Norm, NormGradients, NormOps, NormOutput, NormSpec,
+        NormUpstream, NormWanted, OptionalTensor, accumulator,
     },
 };
 use burn::{
@@ -24,11 +24,9 @@ impl NormOps for CubeBackend {
         x: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> FloatTensor<Self> {
-        let call = Call { gamma, beta, norm, axes, epsilon, saves: false };
+        let call = Call { gamma, beta, spec, saves: false };
         forward(x, None, call).y
     }
 
@@ -36,11 +34,9 @@ impl NormOps for CubeBackend {
         x: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> NormOutput<Self> {
-        let call = Call { gamma, beta, norm, axes, epsilon, saves: true };
+        let call = Call { gamma, beta, spec, saves: true };
         let Outputs { y, statistics, .. } = forward(x, None, call);
         NormOutput { y, statistics: statistics.expect("it saves them") }
     }
@@ -50,11 +46,9 @@ impl NormOps for CubeBackend {
         residual: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> AddNormOutput<Self> {
-        let call = Call { gamma, beta, norm, axes, epsilon, saves: false };
+        let call = Call { gamma, beta, spec, saves: false };
         let Outputs { y, sum, .. } = forward(x, Some(residual), call);
         AddNormOutput { y, sum: sum.expect("there is a residual") }
     }
@@ -64,11 +58,9 @@ impl NormOps for CubeBackend {
         residual: FloatTensor<Self>,
         gamma: OptionalTensor<Self>,
         beta: OptionalTensor<Self>,
-        norm: Norm,
-        axes: usize,
-        epsilon: f64,
+        spec: NormSpec,
     ) -> AddNormForward<Self> {
-        let call = Call { gamma, beta, norm, axes, epsilon, saves: true };
+        let call = Call { gamma, beta, spec, saves: true };
         let Outputs { y, sum, statistics } = forward(x, Some(residual), call);
         let sum = sum.expect("there is a residual");
         AddNormForward { y, sum, statistics: statistics.expect("it saves them") }
@@ -79,23 +71,23 @@ impl NormOps for CubeBackend {
         gamma: OptionalTensor<Self>,
         statistics: FloatTensor<Self>,
         upstream: NormUpstream<Self>,
-        norm: Norm,
-        axes: usize,
+        spec: NormSpec,
         wanted: NormWanted,
     ) -> NormGradients<Self> {
         let gamma = gamma.into_option();
         let NormUpstream { y: grad, x: elsewhere } = upstream;
         let elsewhere = elsewhere.into_option().filter(|_| wanted.x);
-        let extent = extent(&x, axes);
+        let NormSpec { norm, axes, zero_centered_gamma, .. } = spec;
+        let extent = extent(&x, spec);
         assert_eq!(grad.shape(), x.shape(), "the gradient has the input's shape");
         assert_like(elsewhere.as_ref(), &x);
         let saved = Shape::new([norm.statistics(), extent.rows]);
         assert_eq!(statistics.shape(), saved, "the statistics are those of a forward pass");
         assert_row(gamma.as_ref(), extent);
         let gamma_type = gamma.as_ref().map(|gamma| gamma.dtype);
-        let types = types(x.dtype, gamma_type, wanted.beta);
+        let types = types(x.dtype, grad.dtype, gamma_type, wanted.beta);
         let leading = x.rank() - axes;
-        let row = Shape::from(x.meta.shape()[leading..].to_vec());
+        let row = spec.parameter(x.meta.shape());
         let sum = |dtype: DType| match extent.rows {
             0 => zeros(x.device.clone(), row.clone(), dtype),
             _ => empty_beside(&x, row.clone(), dtype),
@@ -111,18 +103,21 @@ impl NormOps for CubeBackend {
         let dy = readable(grad, reading);
         let elsewhere = elsewhere.map(|tensor| readable(tensor, reading));
         let span = |_: &CubeTensor| Some(extent.columns);
-        let over =
-            |tensor: &CubeTensor, position| Writing::over(tensor, position, reading, leading, span);
         let dx = wanted.x.then(|| {
+            let over = |tensor: &CubeTensor, position| {
+                let alike = tensor.dtype == x.dtype;
+                alike.then(|| Writing::over(tensor, position, reading, leading, span)).flatten()
+            };
             over(&dy, DY)
                 .or_else(|| over(elsewhere.as_ref()?, ELSEWHERE))
-                .unwrap_or_else(|| Writing::new(&dy, reading, leading, span))
+                .unwrap_or_else(|| Writing::new(&dy, x.dtype, reading, leading, span))
         });
         let (dx, target) = dx.map(|dx| (dx.tensor, dx.output)).unzip();
         Backward {
             extent,
             types,
             centered: norm == Norm::Layer,
+            zero_centered_gamma,
             dy: matrix(dy, leading, reading),
             x: rows(x, reading),
             elsewhere: elsewhere.map(|tensor| matrix(tensor, leading, reading)),
@@ -140,9 +135,7 @@ impl NormOps for CubeBackend {
 struct Call {
     gamma: OptionalTensor<CubeBackend>,
     beta: OptionalTensor<CubeBackend>,
-    norm: Norm,
-    axes: usize,
-    epsilon: f64,
+    spec: NormSpec,
     /// Whether it saves statistics.
     saves: bool,
 }
@@ -154,20 +147,23 @@ struct Outputs {
 }
 
 fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
-    let Call { gamma, beta, norm, axes, epsilon, saves } = call;
+    let Call { gamma, beta, spec, saves } = call;
+    let NormSpec { norm, axes, epsilon, zero_centered_gamma, .. } = spec;
+    let dtype = DType::from(spec.dtype);
     let (gamma, beta) = (gamma.into_option(), beta.into_option());
-    let extent = extent(&x, axes);
+    let extent = extent(&x, spec);
     assert_like(residual.as_ref(), &x);
     assert_row(gamma.as_ref(), extent);
     assert_row(beta.as_ref(), extent);
     let [gamma_type, beta_type] = [&gamma, &beta].map(|p| p.as_ref().map(|p| p.dtype));
-    let types = types(x.dtype, gamma_type, beta_type);
+    let types = types(x.dtype, dtype, gamma_type, beta_type);
     let statistics = saves.then(|| {
         let shape = Shape::new([norm.statistics(), extent.rows]);
         empty_beside(&x, shape, accumulator(x.dtype).into())
     });
     if extent.rows == 0 {
-        return Outputs { y: x, sum: residual, statistics };
+        let y = empty_beside(&x, x.shape(), dtype);
+        return Outputs { y, sum: residual, statistics };
     }
     let client = x.client.clone();
     let leading = x.rank() - axes;
@@ -177,7 +173,11 @@ fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
     let written = |tensor: &CubeTensor, position| {
         Writing::over_or_new(tensor, position, reading, leading, span)
     };
-    let y = written(&x, X);
+    let y = if dtype == x.dtype {
+        written(&x, X)
+    } else {
+        Writing::new(&x, dtype, reading, leading, span)
+    };
     let (residual, sum) = residual
         .map(|residual| {
             let residual = readable(residual, reading);
@@ -190,6 +190,7 @@ fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
         extent,
         types,
         centered: norm == Norm::Layer,
+        zero_centered_gamma,
         epsilon,
         x: matrix(x, leading, reading),
         residual,
@@ -206,11 +207,12 @@ fn reading(axes: usize, extent: Extent) -> Reading {
     Reading { axes, width: extent.width, piecewise: extent.hardware.by_address }
 }
 
-/// Kernels read as many elements of a parameter as a row has.
+/// Kernels read as many elements of a parameter as rows have in turn.
 fn assert_row(parameter: Option<&CubeTensor>, extent: Extent) {
     if let Some(parameter) = parameter {
         let found = parameter.meta.num_elements();
-        assert_eq!(found, extent.columns, "a parameter has the shape of a row");
+        let expected = extent.heads * extent.columns;
+        assert_eq!(found, expected, "a parameter has the shape that the call says");
     }
 }
 
@@ -220,19 +222,26 @@ fn assert_like(other: Option<&CubeTensor>, x: &CubeTensor) {
     }
 }
 
-fn types(x: DType, gamma: Option<DType>, beta: Option<DType>) -> Types {
+fn types(x: DType, y: DType, gamma: Option<DType>, beta: Option<DType>) -> Types {
     Types {
         x: element(x),
+        y: element(y),
         gamma: element(gamma.unwrap_or(x)),
         beta: element(beta.unwrap_or(x)),
         accumulator: element(accumulator(x).into()),
     }
 }
 
-fn extent(x: &CubeTensor, axes: usize) -> Extent {
-    let [rows, columns] = crate::ops::matrix(&x.shape(), axes);
+fn extent(x: &CubeTensor, spec: NormSpec) -> Extent {
+    let shape = x.shape();
+    let [rows, columns] = crate::ops::matrix(&shape, spec.axes);
+    let heads = spec.heads(&shape);
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
     let hardware = Hardware::of(&x.client);
-    let width = vector_width(columns, x.dtype.size(), widths, hardware);
-    Extent { rows, columns, width, hardware }
+    // Each head's parameters begin at a vector.
+    let width = match heads {
+        1 => vector_width(columns, x.dtype.size(), widths, hardware),
+        _ => dividing_width(columns, widths),
+    };
+    Extent { rows, columns, heads, width, hardware }
 }

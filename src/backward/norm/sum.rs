@@ -34,8 +34,7 @@ pub(super) fn record<B: NormOps, C: CheckpointStrategy>(
         (false, false) => {
             let [x, residual] = [x, residual].map(|tensor| tensor.into_primitive());
             let [gamma, beta] = [gamma, beta].map(|p| p.map(|p| p.into_primitive()).into());
-            let Call { norm, axes, epsilon, .. } = call;
-            let outputs = B::add_norm(x, residual, gamma, beta, norm, axes, epsilon);
+            let outputs = B::add_norm(x, residual, gamma, beta, call.spec);
             let [y, sum] = [outputs.y, outputs.sum].map(Autodiff::<B, C>::from_inner);
             AddNormOutput { y, sum }
         }
@@ -46,9 +45,8 @@ pub(super) fn record<B: NormOps, C: CheckpointStrategy>(
                 p.clone().map(|p| p.into_primitive()).into()
             };
             let (own_gamma, own_beta) = (inner(&gamma), inner(&beta));
-            let Call { norm, axes, epsilon, .. } = call;
             let AddNormForward { y, sum, statistics } =
-                B::add_norm_forward(x, residual, own_gamma, own_beta, norm, axes, epsilon);
+                B::add_norm_forward(x, residual, own_gamma, own_beta, call.spec);
             let sum = Autodiff::<B, C>::from_inner(sum);
             let done = Some(NormOutput { y, statistics });
             let y = record_any::<B, C>(sum.clone(), gamma, beta, call, done);
@@ -83,9 +81,8 @@ fn tracked_sum<B: NormOps, C: CheckpointStrategy, const N: usize>(
     let (x, gamma, beta) = call.assign(inputs);
     let parameters = Parameters { gamma, beta };
     let Parameters { gamma, beta } = parameters.clone();
-    let Call { norm, axes, epsilon, .. } = call;
     let AddNormForward { y, sum, statistics } =
-        B::add_norm_forward(x, residual, gamma.into(), beta.into(), norm, axes, epsilon);
+        B::add_norm_forward(x, residual, gamma.into(), beta.into(), call.spec);
 
     let arrived = Arc::new(Mutex::new(Arrived { y: None, sum: None }));
     let beta_dtype = parameters.beta.as_ref().map(|beta| beta.dtype());
@@ -202,17 +199,16 @@ impl<B: NormOps, const N: usize> Backward<B, N> for Sum {
                     gamma: gamma_parent.is_some(),
                     beta: beta_parent.as_ref().and(beta_dtype),
                 };
-                let Call { norm, axes, .. } = call;
                 let upstream = NormUpstream { y: grad, x: elsewhere.into() };
                 let gamma = gamma.into();
                 let gradients =
-                    B::norm_backward(sum, gamma, statistics, upstream, norm, axes, wanted);
+                    B::norm_backward(sum, gamma, statistics, upstream, call.spec, wanted);
                 let [dx, dgamma, dbeta] = [gradients.x, gradients.gamma, gradients.beta];
                 (dx.into_option(), dgamma.into_option(), dbeta.into_option())
             }
             // Steps behind the parameters ask for their gradient, although only the sum was used.
             (None, Some(elsewhere)) => {
-                let row = call.row(&elsewhere.shape());
+                let row = call.spec.parameter(&elsewhere.shape());
                 let device = elsewhere.device();
                 let zeros =
                     |dtype: DType| B::float_zeros(row.clone(), &device, FloatDType::from(dtype));
@@ -253,9 +249,8 @@ impl<B: NormOps> RetroForward for Add<B> {
         let residual = inputs.next().expect("the residual comes first");
         let x = inputs.next().expect("x is the second");
         inputs.for_each(drop);
-        let Call { norm, axes, epsilon, .. } = self.call;
         let none = || OptionalTensor::None;
-        let outputs = B::add_norm(x, residual, none(), none(), norm, axes, epsilon);
+        let outputs = B::add_norm(x, residual, none(), none(), self.call.spec);
         states.save(out_node, outputs.sum);
     }
 }
@@ -286,8 +281,7 @@ impl<B: NormOps> RetroForward for Normalize<B> {
     fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
         let sum = states.get_state::<FloatTensor<B>>(&self.sum);
         let Parameters { gamma, beta } = self.parameters.clone();
-        let Call { norm, axes, epsilon, .. } = self.call;
-        let y = B::norm(sum, gamma.into(), beta.into(), norm, axes, epsilon);
+        let y = B::norm(sum, gamma.into(), beta.into(), self.call.spec);
         states.save(out_node, y);
     }
 }

@@ -3,7 +3,9 @@ mod held;
 mod tiled;
 
 use super::{
-    Extent, Types, op,
+    Extent, Types,
+    head::Head,
+    op,
     statistics::{Formula, Statistics},
 };
 use crate::kernels::{
@@ -28,6 +30,8 @@ pub(crate) struct Backward {
     pub types: Types,
     /// Whether the mean is subtracted: LayerNorm.
     pub centered: bool,
+    /// Whether gamma is kept less 1.
+    pub zero_centered_gamma: bool,
     pub dy: Matrix,
     pub x: Matrix,
     /// A gradient that reaches x from elsewhere, and is a part of `dx`.
@@ -59,27 +63,29 @@ struct Work {
 
 impl Backward {
     pub(crate) fn launch(self, client: &Client) {
-        let Extent { rows, columns, width, hardware } = self.extent;
+        let Extent { rows, columns, heads, width, hardware } = self.extent;
         let extent = self.extent;
-        let Types { x: x_type, gamma: gamma_type, beta: beta_type, accumulator } = self.types;
+        let Types { x: x_type, y: y_type, gamma: gamma_type, beta: beta_type, accumulator } =
+            self.types;
         let length = self.extent.length();
         let size = x_type.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Backward, columns, width, size, hardware);
         let of = op(self.centered);
         log::trace!("{of:?} backward: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
-        let formula = Formula::new(self.centered, self.types);
+        let formula = Formula::new(self.centered, self.zero_centered_gamma, x_type, accumulator);
         let wanted = Wanted { gamma: self.dgamma.is_some(), beta: self.dbeta.is_some() };
         let sums = usize::from(wanted.gamma) + usize::from(wanted.beta);
         // Teams that hold their sums add them up in their cube.
         let (meeting, apart) =
             if blueprint.chunked { (1, blueprint.teams) } else { (blueprint.teams, 1) };
         // Without a sum over rows each row is a team's of its own.
+        let rows_of_head = rows / heads;
         let groups = match sums {
-            0 => rows.div_ceil(meeting),
-            _ => groups(rows, columns, size, meeting),
+            0 => rows_of_head.div_ceil(meeting),
+            _ => groups(rows_of_head, columns, heads, size, meeting, !blueprint.chunked),
         };
-        let partials_len = sums * groups * columns.next_multiple_of(width);
+        let partials_len = sums * groups * heads * columns.next_multiple_of(width);
         let partials = (sums > 0).then(|| client.empty(partials_len * accumulator.size()));
         let len = self.dx.as_ref().map_or(0, |dx| dx.len(rows));
         let saved = formula.saved(rows);
@@ -108,14 +114,14 @@ impl Backward {
                     let buffer = |handle, len| BufferArg::from_raw_parts(handle, len);
                     norm_backward_kernel::launch_unchecked(
                         client,
-                        cubes(groups.div_ceil(apart), 1, client),
+                        cubes((groups * heads).div_ceil(apart), 1, client),
                         blueprint.cube_dim(),
                         address_type,
                         width,
                         dy,
                         x,
                         elsewhere.into(),
-                        self.gamma.map(|gamma| buffer(gamma, columns)).into(),
+                        self.gamma.map(|gamma| buffer(gamma, heads * columns)).into(),
                         buffer(self.statistics, saved),
                         dx.into(),
                         partials.clone().map(|partials| buffer(partials, partials_len)).into(),
@@ -123,13 +129,15 @@ impl Backward {
                         x_rows,
                         elsewhere_rows.into(),
                         dx_rows,
-                        rows,
+                        extent.heads().into(),
+                        rows_of_head,
                         length,
                         groups,
                         formula,
                         wanted,
                         blueprint,
                         x_type,
+                        y_type,
                         gamma_type,
                         accumulator,
                     );
@@ -154,8 +162,8 @@ fn args(dx: Option<Output>, rows: usize, width: usize) -> (Option<BufferArg>, Ev
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
-    dy: &[Vector<F, V>],
+fn norm_backward_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -166,6 +174,7 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     x_rows: Rows,
     elsewhere_rows: ComptimeOption<Rows>,
     dx_rows: EvenRows,
+    heads: ComptimeOption<usize>,
     rows: usize,
     length: Length,
     groups: usize,
@@ -173,13 +182,15 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
     #[comptime] wanted: Wanted,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
+    #[define(Y)] _y_type: ElemType,
     #[define(G)] _gamma_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     if comptime!(blueprint.chunked) {
-        let group = team_position(blueprint);
-        if group < groups {
-            backward_chunked::<F, G, A, V>(
+        let place = team_position(blueprint);
+        let (head, group) = Head::of_group(place, groups, heads);
+        if place < head.all(groups) {
+            backward_chunked::<F, Y, G, A, V>(
                 dy,
                 x,
                 elsewhere,
@@ -191,6 +202,7 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
                 &x_rows,
                 &elsewhere_rows,
                 &dx_rows,
+                &head,
                 rows,
                 &length,
                 group,
@@ -201,9 +213,10 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
             );
         }
     } else {
-        let group = CUBE_POS;
-        if group < groups {
-            backward_held::<F, G, A, V>(
+        let place = CUBE_POS;
+        let (head, group) = Head::of_group(place, groups, heads);
+        if place < head.all(groups) {
+            backward_held::<F, Y, G, A, V>(
                 dy,
                 x,
                 elsewhere,
@@ -215,6 +228,7 @@ fn norm_backward_kernel<F: Float, G: Float, A: Float, V: Size>(
                 &x_rows,
                 &elsewhere_rows,
                 &dx_rows,
+                &head,
                 rows,
                 &length,
                 group,

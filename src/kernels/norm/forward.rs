@@ -1,7 +1,9 @@
 mod parameters;
 
 use super::{
-    Extent, Types, op,
+    Extent, Types,
+    head::Head,
+    op,
     statistics::{Formula, Statistics, statistics},
 };
 use crate::kernels::{
@@ -25,6 +27,8 @@ pub(crate) struct Forward {
     pub types: Types,
     /// Whether the mean is subtracted: LayerNorm.
     pub centered: bool,
+    /// Whether gamma is kept less 1.
+    pub zero_centered_gamma: bool,
     pub epsilon: f64,
     pub x: Matrix,
     pub residual: Option<Residual>,
@@ -43,18 +47,23 @@ pub(crate) struct Residual {
 
 impl Forward {
     pub(crate) fn launch(self, client: &Client) {
-        let Extent { rows, columns, width, hardware } = self.extent;
+        let Extent { rows, columns, heads, width, hardware } = self.extent;
         let length = self.extent.length();
         let size = self.types.x.size();
         let of = op(self.centered);
         let mut blueprint = Blueprint::new(of, Pass::Forward, columns, width, size, hardware);
-        if self.residual.is_some() {
-            // Two rows would have to be loaded ahead.
+        if self.residual.is_some() || heads > 1 {
+            // Two rows would have to be loaded ahead; the next one has other parameters.
             blueprint.ahead = 0;
         }
         let sum = if self.residual.is_some() { " of a sum" } else { "" };
         log::trace!("{of:?}{sum}: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
-        let formula = Formula::new(self.centered, self.types);
+        let formula = Formula::new(
+            self.centered,
+            self.zero_centered_gamma,
+            self.types.y,
+            self.types.accumulator,
+        );
         let saved = formula.saved(rows);
         let of_sum = |r: &Residual| r.matrix.len.max(r.sum.len(rows));
         let len = self.y.len(rows).max(self.residual.as_ref().map_or(0, of_sum));
@@ -81,8 +90,8 @@ impl Forward {
                 width,
                 x,
                 residual.into(),
-                self.gamma.map(|gamma| buffer(gamma, columns)).into(),
-                self.beta.map(|beta| buffer(beta, columns)).into(),
+                self.gamma.map(|gamma| buffer(gamma, heads * columns)).into(),
+                self.beta.map(|beta| buffer(beta, heads * columns)).into(),
                 y,
                 sum.into(),
                 self.statistics.map(|statistics| buffer(statistics, saved)).into(),
@@ -90,12 +99,14 @@ impl Forward {
                 residual_rows.into(),
                 y_rows,
                 sum_rows.into(),
+                self.extent.heads().into(),
                 rows,
                 length,
                 InputScalar::new(epsilon, self.types.accumulator),
                 formula,
                 blueprint,
                 self.types.x,
+                self.types.y,
                 self.types.gamma,
                 self.types.beta,
                 self.types.accumulator,
@@ -105,34 +116,37 @@ impl Forward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
+fn norm_kernel<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
     x: &[Vector<F, V>],
     residual: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
-    y: &mut [Vector<F, V>],
+    y: &mut [Vector<Y, V>],
     mut sum: ComptimeOption<Box<[Vector<F, V>]>>,
     mut saved: ComptimeOption<Box<[A]>>,
     x_rows: Rows,
     residual_rows: ComptimeOption<Rows>,
     y_rows: EvenRows,
     sum_rows: ComptimeOption<EvenRows>,
+    heads: ComptimeOption<usize>,
     rows: usize,
     length: Length,
     epsilon: InputScalar,
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
+    #[define(Y)] _y_type: ElemType,
     #[define(G)] _gamma_type: ElemType,
     #[define(B)] _beta_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let epsilon = epsilon.get::<A>();
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
-    let parameters = Parameters::<G, B, V>::new(gamma, beta, lane(blueprint), &length, blueprint);
     let mut kept = Kept::<F, V>::new(blueprint);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let row = team_position(blueprint);
+    let head = Head::of_row(row, heads);
+    let parameters = Parameters::<G, B, V>::new(gamma, beta, &head, &length, formula, blueprint);
     if comptime!(blueprint.ahead > 0) {
         let stride = CUBE_COUNT * blueprint.teams;
         let mut coming = Coming::<F, V>::new(x, &x_rows, row, stride, rows, &length, blueprint);
@@ -142,7 +156,7 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
             let row = first + team_in_cube(blueprint);
             coming.take(x, &x_rows, row, &length, &mut held);
             let source = Source::<F, V>::of(x, x_rows.row(usize::min(row, rows - 1)));
-            forward_row::<F, G, B, A, V>(
+            forward_row::<F, Y, G, B, A, V>(
                 &source,
                 gamma,
                 beta,
@@ -172,7 +186,7 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
         if comptime!(!blueprint.chunked) {
             source.load(lane(blueprint), &length, &mut held, blueprint);
         }
-        forward_row::<F, G, B, A, V>(
+        forward_row::<F, Y, G, B, A, V>(
             &source,
             gamma,
             beta,
@@ -197,11 +211,11 @@ fn norm_kernel<F: Float, G: Float, B: Float, A: Float, V: Size>(
 
 /// A row, which is held unless it is chunked.
 #[cube]
-fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
+fn forward_row<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
     source: &Source<F, V>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
-    y: &mut [Vector<F, V>],
+    y: &mut [Vector<Y, V>],
     sum: &mut ComptimeOption<Box<[Vector<F, V>]>>,
     saved: &mut ComptimeOption<Box<[A]>>,
     y_rows: &EvenRows,
@@ -234,7 +248,7 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
             if left < chunks {
                 kept.load_again(source, start, length, held);
             }
-            write::<F, G, B, A, V>(
+            write::<F, Y, G, B, A, V>(
                 held,
                 gamma,
                 beta,
@@ -253,7 +267,7 @@ fn forward_row<F: Float, G: Float, B: Float, A: Float, V: Size>(
             left -= 1;
         }
     } else {
-        write::<F, G, B, A, V>(
+        write::<F, Y, G, B, A, V>(
             held,
             gamma,
             beta,
@@ -299,11 +313,11 @@ fn save<A: Float>(
 
 /// Writes what is held of a row from `start` on, normalised, and as it is if it is a sum.
 #[cube]
-fn write<F: Float, G: Float, B: Float, A: Float, V: Size>(
+fn write<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
-    y: &mut [Vector<F, V>],
+    y: &mut [Vector<Y, V>],
     to: &Row,
     sum: &mut ComptimeOption<Box<[Vector<F, V>]>>,
     sum_to: &ComptimeOption<Row>,

@@ -8,7 +8,6 @@
 
 mod chunks;
 
-use super::Types;
 use crate::kernels::{
     plan::Blueprint,
     row::{Length, inside_or},
@@ -17,13 +16,15 @@ use crate::kernels::{
     team::{Team, lane},
 };
 use chunks::chunked;
-use cubecl::prelude::*;
+use cubecl::{ir::ElemType, prelude::*};
 
 /// What is computed. Compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Formula {
     /// Whether the mean is subtracted: LayerNorm.
     pub centered: bool,
+    /// Whether gamma is kept less 1.
+    pub zero_centered_gamma: bool,
     /// Whether sums are f64.
     pub double: bool,
     /// Whether results are rounded to a narrower type than that of sums.
@@ -31,9 +32,16 @@ pub(crate) struct Formula {
 }
 
 impl Formula {
-    pub(super) fn new(centered: bool, types: Types) -> Self {
-        let size = types.accumulator.size();
-        Self { centered, double: size == 8, narrow: types.x.size() < size }
+    /// For results of the type `result`.
+    pub(super) fn new(
+        centered: bool,
+        zero_centered_gamma: bool,
+        result: ElemType,
+        accumulator: ElemType,
+    ) -> Self {
+        let size = accumulator.size();
+        let narrow = result.size() < size;
+        Self { centered, zero_centered_gamma, double: size == 8, narrow }
     }
 
     /// Numbers that are kept of all rows for their backward pass.

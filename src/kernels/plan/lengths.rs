@@ -72,29 +72,28 @@ mod tests {
             (0..7).map(|power| 1 << power).filter(move |width| width * size <= bytes)
         };
         for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
-            for (pass, size) in [Pass::Forward, Pass::Backward]
+            let works = [Op::Softmax, Op::LogSoftmax]
                 .into_iter()
-                .flat_map(|pass| [2, 4, 8].map(|size| (pass, size)))
+                .flat_map(|op| [Pass::Forward, Pass::Backward].map(|pass| (op, pass)));
+            for (op, pass, size) in
+                works.flat_map(|(op, pass)| [2, 4, 8].map(|size| (op, pass, size)))
             {
                 let kernels: BTreeSet<_> = (1..=LENGTHS)
                     .map(|length| {
                         let widths = widths(hardware, size);
                         let width = vector_width_for_lengths(length, size, widths, hardware);
                         let vectors = length.div_ceil(width);
-                        let blueprint = Blueprint::for_lengths(
-                            Op::Softmax,
-                            pass,
-                            length,
-                            width,
-                            size,
-                            hardware,
-                        );
+                        let blueprint =
+                            Blueprint::for_lengths(op, pass, length, width, size, hardware);
                         assert!(blueprint.chunked || blueprint.lanes * blueprint.held >= vectors);
                         format!("{width} {blueprint:?}")
                     })
                     .collect();
                 let count = 2 * kernels.len();
-                assert!(count <= 24, "{pass:?} of {size} bytes, {hardware:?}: {count} kernels");
+                assert!(
+                    count <= 24,
+                    "{op:?} {pass:?} of {size} bytes, {hardware:?}: {count} kernels"
+                );
             }
         }
     }

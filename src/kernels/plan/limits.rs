@@ -88,9 +88,12 @@ impl Limits {
             // 8,192×4,096 bf16: 33.9, 35.1 with parameters loaded last, 34.6 with 16 elements.
             (Op::RmsNorm, 0..=2) => Self { parameters: 8192, ..base },
             // 65,536×256: 34.2, 34.5 with 32 elements; 4,096×5,120: 41.4, 41.7.
-            (Op::RmsNorm, 4) => Self { good: 16, parameters: 8192, ..base },
-            // 65,536×256: 19.4, 20.2 with 32 elements and without the next row ahead.
-            (Op::LayerNorm, 0..=2) if columns <= 256 => Self { good: 16, ahead: 0..=ANY, ..base },
+            // 1,024×65,536: 145 with 1,024 units, 155 with 512.
+            (Op::RmsNorm, 4) => Self { good: 16, parameters: 8192, wide: (1024, 32), ..base },
+            // 65,536×256: 19.4, 20.0 with half as many teams, 20.2 with 32 elements and without the next row ahead.
+            (Op::LayerNorm, 0..=2) if columns <= 256 => {
+                Self { good: 16, ahead: 0..=ANY, together: 512, ..base }
+            }
             // 8,192×4,096: 36.6, 43.2 with parameters loaded first, 41.1 with 16 elements, 38.9 with the
             // next row ahead; but 4,096×5,120: 24.3 with it, else 27.8; 2,048×16,384: 42.2, 53.3.
             (Op::LayerNorm, 0..=2) => Self { ahead: 4097..=ANY, ..base },
@@ -99,11 +102,16 @@ impl Limits {
             // 2,048×16,384: 74.5, 89.0 without the next row ahead; 4,096×8,192: 73.1, 68.1. Longer rows leave
             // no registers for it.
             (Op::LayerNorm, 4) => Self { ahead: 8193..=LONGEST, ..base },
-            (Op::Softmax, 0..=2) => base,
+            // 1,024×65,536, plain and log-softmax: 96.4 and 89.3, 105 and 91.3 with two cubes.
+            // 2,048×16,384 with and without the next row ahead: plain 37.4 and 39.0, log-softmax 46.7 and 38.7.
+            (Op::Softmax, 0..=2) => Self { ahead: 8193..=LONGEST, sharing: Some(1), ..base },
+            (Op::LogSoftmax, 0..=2) => Self { sharing: Some(1), ..base },
             // 32,768×1,024: 64.7, 66.1 with 32 elements; 4,096×8,192 log-softmax: 67.2, 70.5 with 16.
-            (Op::Softmax, 4) if columns <= 4096 => Self { good: 16, ..base },
-            // 2,048×16,384: 72.4, 89.9 without the next row ahead; 4,096×8,192: 71.6, 67.1.
-            (Op::Softmax, 4) => Self { ahead: 8193..=LONGEST, wide: (1024, 8), ..base },
+            (Op::Softmax | Op::LogSoftmax, 4) if columns <= 4096 => Self { good: 16, ..base },
+            // 2,048×16,384 with and without the next row ahead: plain 72.7 and 69.1, log-softmax 72.0 and 87.9.
+            // 1,024×65,536, plain and log-softmax: 159 and 150, 172 and 168 by 1,024 units with 8 elements.
+            (Op::Softmax, 4) => base,
+            (Op::LogSoftmax, 4) => Self { ahead: 8193..=LONGEST, ..base },
             _ => Self { good: 16, most: 16, ..base },
         }
     }
@@ -118,37 +126,48 @@ impl Limits {
             shared_sums: ANY,
             parameters: 0,
             // Softmax takes a row a team.
-            ahead: if op == Op::Softmax { NEVER } else { 0..=ANY },
+            ahead: if op.is_softmax() { NEVER } else { 0..=ANY },
             together: 256,
             wide: (512, 16),
             sharing: None,
         };
         let ragged = case.ragged;
         match (op, size) {
-            // 4,096×8,192: log-softmax 48.6, 58.4 with more units; plain 48.0, 47.7.
-            (Op::Softmax, 0..=2) => Self {
-                units: if columns <= 8192 { 320 } else { 512 },
-                good: 16,
-                sharing: Some(1),
-                ..base
-            },
-            // 1,024×65,536, plain and log-softmax: 284 and 235, with a quarter of the row kept 267 and 270.
-            (Op::Softmax, 4) => Self { wide: (512, 32), ..base },
-            // 8,192×4,096: 53.5, 56.7 with 16 elements; 8,192×4,095: 85.8, 61.6. 2,048×16,384: 89.6 in
-            // tiles, 109 held, as partial sums for few groups leave half of the processors idle.
+            // 4,096×8,192: log-softmax 48.6, 58.4 with more units; plain 48.0, 47.7. 1,024×65,536: log-softmax 101,
+            // 126 by 512 units with 16 elements.
+            (Op::Softmax | Op::LogSoftmax, 0..=2) => {
+                let units = if columns <= 8192 { 320 } else { 512 };
+                let (wide, sharing) = match op {
+                    Op::LogSoftmax => ((1024, 32), 2),
+                    _ => (base.wide, 1),
+                };
+                Self { units, good: 16, wide, sharing: Some(sharing), ..base }
+            }
+            // 1,024×65,536 with a part of the row kept and without: plain 242 and 273, log-softmax 258 and 227.
+            (Op::Softmax, 4) => Self { sharing: Some(1), ..base },
+            (Op::LogSoftmax, 4) => Self { wide: (512, 32), ..base },
+            // 2,048×16,384: RMSNorm 63.9, 72.4 with its sums in registers, 89.0 in tiles; LayerNorm 84.2, 97.5 in tiles.
+            (Op::RmsNorm | Op::LayerNorm, 0..=2) if columns > 8192 => {
+                let fits = has_room(if op == Op::RmsNorm { 1 } else { 2 }, case.hardware);
+                Self {
+                    good: 16,
+                    longest: if fits { LONGEST } else { 8192 },
+                    shared_sums: if fits { 8193 } else { ANY },
+                    wide: if op == Op::RmsNorm { base.wide } else { (256, 32) },
+                    ..base
+                }
+            }
+            // 8,192×4,096: 53.5, 56.7 with 16 elements; 8,192×4,095: 85.8, 61.6.
             (Op::RmsNorm, 0..=2) => {
-                Self { good: if ragged { 16 } else { 8 }, longest: 8192, together: 512, ..base }
+                Self { good: if ragged { 16 } else { 8 }, together: 512, ..base }
             }
             // A second sum takes more than 64 registers. 8,192×4,096: 58.3, 69.9 with 8 elements;
-            // 32,768×768: 44.6, 55.0 with two teams; 65,536×256: 30.3, 40.1 with 16; 2,048×16,384 in
-            // tiles: 100.6, 121 with 16 elements of a chunk.
+            // 32,768×768: 44.6, 55.0 with two teams; 65,536×256: 30.3, 40.1 with 16.
             (Op::LayerNorm, 0..=2) => Self {
                 good: 16,
                 most: 16,
-                longest: 8192,
                 ahead: if ragged { NEVER } else { 0..=ANY },
                 together: if columns <= 256 { 512 } else { 384 },
-                wide: (256, 32),
                 ..base
             },
             // 16,384×2,048: 101.1, 104.9 with two teams; 8,192×4,095: 104.5, 105.8 with 32 elements;
@@ -194,7 +213,7 @@ pub(super) fn teams(case: Case, lanes: usize, elements: usize, limits: &Limits) 
         // So that 32 cubes do not limit a multiprocessor.
         (Pass::Forward, _) if lanes <= hardware.plane => most,
         (Pass::Forward, _) => 1,
-        (Pass::Backward, Op::Softmax) => most.min(256 / lanes.min(256)),
+        (Pass::Backward, op) if op.is_softmax() => most.min(256 / lanes.min(256)),
         // As many as make partial sums for `groups` few, with room for a sum of each to meet in
         // shared memory.
         (Pass::Backward, _) => {

@@ -45,8 +45,11 @@ impl Attention {
         let Self { extent, types, x, y, .. } = self;
         let Extent { outer, length, width, .. } = extent;
         let size = types.x.size();
-        let blueprint =
-            Blueprint { ahead: 0, kept: 0, ..super::rows::blueprint(Pass::Forward, extent, size) };
+        let blueprint = Blueprint {
+            ahead: 0,
+            kept: 0,
+            ..super::rows::blueprint(Pass::Forward, extent, false, size)
+        };
         log::trace!("Attention softmax: {outer}×{length}, {types:?}, {blueprint:?}");
         let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
         let len = |matrix: &Option<Matrix>| matrix.as_ref().map_or(0, |matrix| matrix.len);

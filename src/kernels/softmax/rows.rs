@@ -28,14 +28,15 @@ impl Launch {
     }
 }
 
-pub(super) fn blueprint(pass: Pass, extent: Extent, size: usize) -> Blueprint {
+pub(super) fn blueprint(pass: Pass, extent: Extent, log: bool, size: usize) -> Blueprint {
     let Extent { length, width, hardware, .. } = extent;
-    Blueprint::for_lengths(Op::Softmax, pass, length, width, size, hardware)
+    let op = if log { Op::LogSoftmax } else { Op::Softmax };
+    Blueprint::for_lengths(op, pass, length, width, size, hardware)
 }
 
 pub(super) fn forward(call: Forward, client: &Client) {
     let Forward { extent, types, log, x, y } = call;
-    let blueprint = blueprint(Pass::Forward, extent, types.x.size());
+    let blueprint = blueprint(Pass::Forward, extent, log, types.x.size());
     log::trace!("Softmax: {}×{}, {types:?}, {blueprint:?}", extent.outer, extent.length);
     let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(y.rows.len(extent.outer).max(x.matrix.len));
@@ -68,7 +69,7 @@ pub(super) fn forward(call: Forward, client: &Client) {
 /// The gradient, times `scale` if there is one.
 pub(super) fn backward(call: Backward, scale: Option<f64>, client: &Client) {
     let Backward { extent, types, log, dy, y, dx } = call;
-    let blueprint = blueprint(Pass::Backward, extent, types.x.size());
+    let blueprint = blueprint(Pass::Backward, extent, log, types.x.size());
     log::trace!("Softmax backward: {}×{}, {types:?}, {blueprint:?}", extent.outer, extent.length);
     let Launch { length, count, dim } = Launch::of(blueprint, extent, client);
     let address_type = address(dx.rows.len(extent.outer).max(dy.matrix.len).max(y.matrix.len));

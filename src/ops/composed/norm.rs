@@ -1,6 +1,7 @@
-use super::{bools, log_composed, narrow, row_mean, sum, widen};
+use super::{bools, cast, log_composed, narrow, row_mean, sum, widen};
 use crate::ops::{
-    Norm, NormGradients, NormOutput, NormUpstream, NormWanted, OptionalTensor, accumulator, matrix,
+    Norm, NormGradients, NormOutput, NormSpec, NormUpstream, NormWanted, OptionalTensor,
+    accumulator, matrix,
 };
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -11,14 +12,14 @@ pub(crate) fn norm_forward<B: Backend>(
     x: FloatTensor<B>,
     gamma: OptionalTensor<B>,
     beta: OptionalTensor<B>,
-    norm: Norm,
-    axes: usize,
-    epsilon: f64,
+    spec: NormSpec,
 ) -> NormOutput<B> {
+    let NormSpec { norm, axes, epsilon, .. } = spec;
     log_composed::<B>(norm.name(), &x.device(), x.dtype());
-    let (shape, dtype, acc) = (x.shape(), x.dtype(), accumulator(x.dtype()));
+    let (shape, acc) = (x.shape(), accumulator(x.dtype()));
     let [rows, columns] = matrix(&shape, axes);
     if rows == 0 {
+        let x = cast::<B>(x, spec.dtype);
         let shape = Shape::new([norm.statistics(), 0]);
         let statistics = B::float_zeros(shape, &x.device(), acc);
         return NormOutput { y: x, statistics };
@@ -46,19 +47,41 @@ pub(crate) fn norm_forward<B: Backend>(
         false => tensor,
     };
     let inverse_root = B::float_recip(B::float_sqrt(square));
-    let mut y = B::float_mul(centered, of_equal(1.0, inverse_root.clone()));
+    let y = B::float_mul(centered, of_equal(1.0, inverse_root.clone()));
+    let parameters = [1, spec.heads(&shape) * columns];
+    let mut y = by_parameters::<B>(y, parameters);
     if let OptionalTensor::Some(gamma) = gamma {
-        y = B::float_mul(y, widen::<B>(gamma, acc, [1, columns]));
+        y = B::float_mul(y, factor::<B>(gamma, acc, parameters, spec));
     }
     if let OptionalTensor::Some(beta) = beta {
-        y = B::float_add(y, widen::<B>(beta, acc, [1, columns]));
+        y = B::float_add(y, widen::<B>(beta, acc, parameters));
     }
     let means = means.into_iter().map(|mean| B::float_div(mean, scale.clone()));
     let inverse_root = B::float_mul(inverse_root, scale.clone());
     let inverse_root = of_equal(epsilon.sqrt().recip(), inverse_root);
     let statistics = [inverse_root].into_iter().chain(means);
     let flat = statistics.map(|tensor| B::float_reshape(tensor, Shape::new([1, rows])));
-    NormOutput { y: narrow::<B>(y, dtype, shape), statistics: B::float_cat(flat.collect(), 0) }
+    NormOutput {
+        y: narrow::<B>(y, spec.dtype.into(), shape),
+        statistics: B::float_cat(flat.collect(), 0),
+    }
+}
+
+/// A matrix's rows side by side that have parameters each, as many as those are.
+fn by_parameters<B: Backend>(matrix: FloatTensor<B>, parameters: [usize; 2]) -> FloatTensor<B> {
+    let elements = matrix.shape().num_elements();
+    B::float_reshape(matrix, Shape::new([elements / parameters[1], parameters[1]]))
+}
+
+/// What gamma multiplies by.
+fn factor<B: Backend>(
+    gamma: FloatTensor<B>,
+    accumulator: FloatDType,
+    size: [usize; 2],
+    spec: NormSpec,
+) -> FloatTensor<B> {
+    let gamma = widen::<B>(gamma, accumulator, size);
+    if spec.zero_centered_gamma { B::float_add_scalar(gamma, 1.0.into()) } else { gamma }
 }
 
 /// The mean of each row but for its rounding; its first value where that may as well be the mean, which of rows
@@ -92,13 +115,14 @@ pub(crate) fn norm_backward<B: Backend>(
     gamma: OptionalTensor<B>,
     statistics: FloatTensor<B>,
     upstream: NormUpstream<B>,
-    norm: Norm,
-    axes: usize,
+    spec: NormSpec,
     wanted: NormWanted,
 ) -> NormGradients<B> {
+    let NormSpec { norm, axes, .. } = spec;
     let (shape, dtype, acc) = (x.shape(), x.dtype(), accumulator(x.dtype()));
     let [rows, columns] = matrix(&shape, axes);
-    let row = Shape::from(shape[shape.num_dims() - axes..].to_vec());
+    let row = spec.parameter(&shape);
+    let parameters = [1, spec.heads(&shape) * columns];
     let gamma = gamma.into_option();
     let gamma_dtype = gamma.as_ref().filter(|_| wanted.gamma).map(|gamma| gamma.dtype());
     if rows == 0 {
@@ -123,13 +147,20 @@ pub(crate) fn norm_backward<B: Backend>(
     let grad = widen::<B>(upstream.y, acc, [rows, columns]);
     let gamma_grad = gamma_dtype.map(|dtype| {
         let products = B::float_mul(grad.clone(), normalized.clone());
+        let products = by_parameters::<B>(products, parameters);
         narrow::<B>(sum::<B>(products, 0), dtype, row.clone())
     });
-    let beta_grad =
-        wanted.beta.map(|dtype| narrow::<B>(sum::<B>(grad.clone(), 0), dtype, row.clone()));
+    let beta_grad = wanted.beta.map(|dtype| {
+        let grad = by_parameters::<B>(grad.clone(), parameters);
+        narrow::<B>(sum::<B>(grad, 0), dtype, row.clone())
+    });
     let x_grad = wanted.x.then(|| {
         let scaled = match gamma {
-            Some(gamma) => B::float_mul(grad, widen::<B>(gamma, acc, [1, columns])),
+            Some(gamma) => {
+                let grad = by_parameters::<B>(grad, parameters);
+                let scaled = B::float_mul(grad, factor::<B>(gamma, acc, parameters, spec));
+                B::float_reshape(scaled, Shape::new([rows, columns]))
+            }
             None => grad,
         };
         let mean = row_mean::<B>(B::float_mul(scaled.clone(), normalized.clone()));

@@ -1,6 +1,6 @@
 use super::{Formula, Means, Wanted, input_gradient, means, saved_statistics};
 use crate::kernels::{
-    norm::statistics::Statistics,
+    norm::{factor, head::Head, statistics::Statistics},
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, inside_or, load, read, read_any, store},
     sums::{Count, RunningSum},
@@ -11,8 +11,8 @@ use cubecl::prelude::*;
 /// A group of rows, each read twice in chunks; the group's sums lie in memory, where a unit meets
 /// its own columns only.
 #[cube]
-pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
-    dy: &[Vector<F, V>],
+pub(super) fn backward_chunked<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -23,6 +23,7 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
     x_rows: &Rows,
     elsewhere_rows: &ComptimeOption<Rows>,
     dx_rows: &EvenRows,
+    head: &Head,
     rows: usize,
     length: &Length,
     group: usize,
@@ -33,23 +34,25 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
 ) {
     let lane = lane(blueprint);
     let held = blueprint.held;
-    let of_gamma = group * length.vectors;
-    let of_beta =
-        if comptime!(wanted.gamma) { groups * length.vectors + of_gamma } else { of_gamma };
+    let (of_gamma, end) = head.partials(group, groups, length);
+    let of_beta = if comptime!(wanted.gamma) { end + of_gamma } else { of_gamma };
+    let parameters = head.parameters(length);
     let mut team = Team::<A>::new(!formula.narrow, blueprint);
     let mut xs = Array::<Vector<F, V>>::new(held);
-    let mut dys = Array::<Vector<F, V>>::new(held);
-    let mut row = group;
-    while row < rows {
+    let mut dys = Array::<Vector<Y, V>>::new(held);
+    let mut own = group;
+    while own < rows {
+        let row = head.row(own);
         let from_x = x_rows.row(row);
         let from_dy = dy_rows.row(row);
         let to = dx_rows.row(row);
-        let statistics = saved_statistics::<A>(saved, row, rows, formula);
+        let statistics = saved_statistics::<A>(saved, row, head.all(rows), formula);
         let row_means = if comptime!(dx.is_some()) {
-            row_means::<F, G, A, V>(
+            row_means::<F, Y, G, A, V>(
                 dy,
                 x,
                 gamma,
+                &parameters,
                 &from_dy,
                 &from_x,
                 length,
@@ -74,7 +77,7 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                 match partials.as_mut() {
                     ComptimeOption::Some(partials) => {
                         if column < length.vectors {
-                            let first = row == group;
+                            let first = own == group;
                             if comptime!(wanted.gamma) {
                                 add_to(partials, of_gamma + column, dy * normalized, first);
                             }
@@ -88,7 +91,15 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
                 #[comptime]
                 match dx.as_mut() {
                     ComptimeOption::Some(dx) => {
-                        let scaled = scaled::<G, A, V>(dy, gamma, column, length, blueprint);
+                        let scaled = scaled::<G, A, V>(
+                            dy,
+                            gamma,
+                            &parameters,
+                            column,
+                            length,
+                            formula,
+                            blueprint,
+                        );
                         let r = statistics.inverse_root;
                         let mut value =
                             input_gradient::<A, V>(normalized, scaled, r, &row_means, formula);
@@ -110,16 +121,17 @@ pub(super) fn backward_chunked<F: Float, G: Float, A: Float, V: Size>(
             }
             start += comptime!(held * blueprint.lanes);
         }
-        row += groups;
+        own += groups;
     }
 }
 
 /// The means of a row that is read in chunks.
 #[cube]
-pub(super) fn row_means<F: Float, G: Float, A: Float, V: Size>(
-    dy: &[Vector<F, V>],
+pub(super) fn row_means<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
+    parameters: &Row,
     from_dy: &Row,
     from_x: &Row,
     length: &Length,
@@ -131,7 +143,7 @@ pub(super) fn row_means<F: Float, G: Float, A: Float, V: Size>(
     let lane = lane(blueprint);
     let held = blueprint.held;
     let mut xs = Array::<Vector<F, V>>::new(held);
-    let mut dys = Array::<Vector<F, V>>::new(held);
+    let mut dys = Array::<Vector<Y, V>>::new(held);
     let mut level = RunningSum::<A, V>::new();
     let mut slope = RunningSum::<A, V>::new();
     let mut start = lane;
@@ -144,7 +156,7 @@ pub(super) fn row_means<F: Float, G: Float, A: Float, V: Size>(
         for i in 0..held {
             let column = start + i * blueprint.lanes;
             let dy = Vector::<A, V>::cast_from(dys[i]);
-            let dy = scaled::<G, A, V>(dy, gamma, column, length, blueprint);
+            let dy = scaled::<G, A, V>(dy, gamma, parameters, column, length, formula, blueprint);
             let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
             if comptime!(formula.centered) {
                 // Past the row's end x̂ is that of zero, which may be infinite.
@@ -168,16 +180,18 @@ pub(super) fn row_means<F: Float, G: Float, A: Float, V: Size>(
 fn scaled<G: Float, A: Float, V: Size>(
     dy: Vector<A, V>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
+    parameters: &Row,
     column: usize,
     length: &Length,
+    #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
 ) -> Vector<A, V> {
     let mut scaled = dy;
     #[comptime]
     match gamma {
         ComptimeOption::Some(gamma) => {
-            let gamma = read(gamma, &Row::only(), column, length, blueprint.ends);
-            scaled *= Vector::<A, V>::cast_from(gamma);
+            let gamma = read(gamma, parameters, column, length, blueprint.ends);
+            scaled *= factor::<G, A, V>(gamma, formula);
         }
         ComptimeOption::None => {}
     }

@@ -5,9 +5,9 @@ use super::{
     Backward, Formula, Means, Wanted, Work, args, chunked, input_gradient, saved_statistics,
 };
 use crate::kernels::{
-    norm::statistics::Statistics,
+    norm::{factor, head::Head, statistics::Statistics},
     plan::{Blueprint, Tile, cubes},
-    row::{EvenRows, Length, Row, Rows, read, read_any, store},
+    row::{EvenRows, Length, Rows, read, read_any, store},
     team::Team,
 };
 use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -37,16 +37,18 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
                 width,
                 dy,
                 x,
-                gamma.as_ref().map(|gamma| buffer(gamma, extent.columns)).into(),
+                gamma.as_ref().map(|gamma| buffer(gamma, extent.heads * extent.columns)).into(),
                 buffer(&statistics, saved),
                 buffer(means, means_len),
                 dy_rows,
                 x_rows,
+                extent.heads().into(),
                 rows,
                 extent.length(),
                 formula,
                 blueprint,
                 types.x,
+                types.y,
                 types.gamma,
                 types.accumulator,
             );
@@ -58,14 +60,14 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
         let tiles = extent.columns.div_ceil(width * tile.lanes);
         norm_backward_tile_kernel::launch_unchecked(
             client,
-            cubes(tiles * groups, 1, client),
+            cubes(tiles * groups * extent.heads, 1, client),
             CubeDim::new_1d(tile.lanes as u32),
             address_type,
             width,
             dy,
             x,
             elsewhere.into(),
-            gamma.as_ref().map(|gamma| buffer(gamma, extent.columns)).into(),
+            gamma.as_ref().map(|gamma| buffer(gamma, extent.heads * extent.columns)).into(),
             buffer(&statistics, saved),
             means.as_ref().map(|means| buffer(means, means_len)).into(),
             dx.into(),
@@ -74,13 +76,15 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
             x_rows,
             elsewhere_rows.into(),
             dx_rows,
-            rows,
+            extent.heads().into(),
+            rows / extent.heads,
             extent.length(),
             groups,
             formula,
             wanted,
             tile,
             types.x,
+            types.y,
             types.gamma,
             types.accumulator,
         );
@@ -89,19 +93,21 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
 
 /// Each row's means: `slope`, and after those of all rows `level`.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_means_kernel<F: Float, G: Float, A: Float, V: Size>(
-    dy: &[Vector<F, V>],
+fn norm_backward_means_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
     saved: &[A],
     row_means: &mut [A],
     dy_rows: Rows,
     x_rows: Rows,
+    heads: ComptimeOption<usize>,
     rows: usize,
     length: Length,
     #[comptime] formula: Formula,
     #[comptime] blueprint: Blueprint,
     #[define(F)] _x_type: ElemType,
+    #[define(Y)] _y_type: ElemType,
     #[define(G)] _gamma_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
@@ -110,10 +116,12 @@ fn norm_backward_means_kernel<F: Float, G: Float, A: Float, V: Size>(
         let mut team = Team::<A>::new(!formula.narrow, blueprint);
         let statistics = saved_statistics::<A>(saved, row, rows, formula);
         let (from_dy, from_x) = (dy_rows.row(row), x_rows.row(row));
-        let found = chunked::row_means::<F, G, A, V>(
+        let parameters = Head::of_row(row, heads).parameters(&length);
+        let found = chunked::row_means::<F, Y, G, A, V>(
             dy,
             x,
             gamma,
+            &parameters,
             &from_dy,
             &from_x,
             &length,
@@ -133,8 +141,8 @@ fn norm_backward_means_kernel<F: Float, G: Float, A: Float, V: Size>(
 
 /// A group of rows in a tile of columns, a vector of which is each unit's.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
-    dy: &[Vector<F, V>],
+fn norm_backward_tile_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+    dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -146,6 +154,7 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     x_rows: Rows,
     elsewhere_rows: ComptimeOption<Rows>,
     dx_rows: EvenRows,
+    heads: ComptimeOption<usize>,
     rows: usize,
     length: Length,
     groups: usize,
@@ -153,19 +162,23 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     #[comptime] wanted: Wanted,
     #[comptime] tile: Tile,
     #[define(F)] _x_type: ElemType,
+    #[define(Y)] _y_type: ElemType,
     #[define(G)] _gamma_type: ElemType,
     #[define(A)] _accumulator_type: ElemType,
 ) {
     let tiles = length.vectors.div_ceil(tile.lanes);
-    let group = CUBE_POS / tiles;
+    let place = CUBE_POS / tiles;
+    let (head, group) = Head::of_group(place, groups, heads);
+    let all = head.all(rows);
     let column = CUBE_POS % tiles * tile.lanes + UNIT_POS_X as usize;
-    let own = group < groups && column < length.vectors;
+    let own = place < head.all(groups) && column < length.vectors;
     let column = usize::min(column, length.vectors - 1);
-    let mut factor = Vector::<A, V>::new(A::new(1.0));
+    let mut scale = Vector::<A, V>::new(A::new(1.0));
     #[comptime]
     match gamma {
         ComptimeOption::Some(gamma) => {
-            factor = Vector::cast_from(read(gamma, &Row::only(), column, &length, tile.ends));
+            let gamma = read(gamma, &head.parameters(&length), column, &length, tile.ends);
+            scale = factor::<G, A, V>(gamma, formula);
         }
         ComptimeOption::None => {}
     }
@@ -174,13 +187,13 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
     let mut first = group;
     while first < rows {
         let mut xs = Sequence::<Vector<F, V>>::new();
-        let mut dys = Sequence::<Vector<F, V>>::new();
+        let mut dys = Sequence::<Vector<Y, V>>::new();
         let mut arriving = Sequence::<Vector<F, V>>::new();
         let mut saved_of_rows = Sequence::<Statistics<A>>::new();
         let mut means_of_rows = Sequence::<Means<A>>::new();
         #[unroll]
         for i in 0..tile.rows {
-            let row = usize::min(first + i * groups, rows - 1);
+            let row = head.row(usize::min(first + i * groups, rows - 1));
             // Past a row's end what is loaded is not stored.
             xs.push(read_any(x, &x_rows.row(row), column, &length, tile.ends));
             dys.push(read_any(dy, &dy_rows.row(row), column, &length, tile.ends));
@@ -192,8 +205,8 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
                 }
                 ComptimeOption::None => {}
             }
-            saved_of_rows.push(saved_statistics::<A>(saved, row, rows, formula));
-            means_of_rows.push(found_means::<A>(row_means, row, rows, formula));
+            saved_of_rows.push(saved_statistics::<A>(saved, row, all, formula));
+            means_of_rows.push(found_means::<A>(row_means, row, all, formula));
         }
         #[unroll]
         for i in 0..tile.rows {
@@ -202,20 +215,20 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
                 let statistics = saved_of_rows.index(i);
                 let normalized = statistics.normalized::<F, V>(*xs.index(i), formula);
                 let dy = Vector::<A, V>::cast_from(*dys.index(i));
-                gamma_sum = fma(dy, normalized, gamma_sum);
+                gamma_sum += dy * normalized;
                 beta_sum += dy;
                 #[comptime]
                 match dx.as_mut() {
                     ComptimeOption::Some(dx) => {
                         let found = means_of_rows.index(i);
                         let r = statistics.inverse_root;
-                        let scaled = dy * factor;
+                        let scaled = dy * scale;
                         let mut value =
                             input_gradient::<A, V>(normalized, scaled, r, found, formula);
                         if comptime!(elsewhere.is_some()) {
                             value += Vector::cast_from(*arriving.index(i));
                         }
-                        let (to, value) = (dx_rows.row(row), Vector::cast_from(value));
+                        let (to, value) = (dx_rows.row(head.row(row)), Vector::cast_from(value));
                         store(dx, &to, column, &length, own, value, tile.ends);
                     }
                     ComptimeOption::None => {}
@@ -225,9 +238,8 @@ fn norm_backward_tile_kernel<F: Float, G: Float, A: Float, V: Size>(
         first += groups * tile.rows;
     }
     if own {
-        let of_gamma = group * length.vectors;
-        let of_beta =
-            if comptime!(wanted.gamma) { groups * length.vectors + of_gamma } else { of_gamma };
+        let (of_gamma, end) = head.partials(group, groups, &length);
+        let of_beta = if comptime!(wanted.gamma) { end + of_gamma } else { of_gamma };
         if comptime!(wanted.gamma) {
             partials[of_gamma + column] = gamma_sum;
         }

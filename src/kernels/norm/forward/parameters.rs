@@ -1,6 +1,8 @@
 use crate::kernels::{
+    norm::{factor, head::Head, statistics::Formula},
     plan::Blueprint,
     row::{Length, Row, load, read_any},
+    team::lane,
 };
 use cubecl::prelude::*;
 
@@ -9,6 +11,9 @@ use cubecl::prelude::*;
 pub(super) struct Parameters<G: Float, B: Float, V: Size> {
     gamma: Array<Vector<G, V>>,
     beta: Array<Vector<B, V>>,
+    row: Row,
+    #[cube(comptime)]
+    formula: Formula,
     #[cube(comptime)]
     blueprint: Blueprint,
 }
@@ -18,29 +23,31 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
     pub fn new(
         gamma: ComptimeOption<&[Vector<G, V>]>,
         beta: ComptimeOption<&[Vector<B, V>]>,
-        lane: usize,
+        head: &Head,
         length: &Length,
+        #[comptime] formula: Formula,
         #[comptime] blueprint: Blueprint,
     ) -> Self {
+        let (row, lane) = (head.parameters(length), lane(blueprint));
         let mut gammas = Array::<Vector<G, V>>::new(blueprint.held);
         let mut betas = Array::<Vector<B, V>>::new(blueprint.held);
         if comptime!(blueprint.parameters) {
             #[comptime]
             match gamma {
                 ComptimeOption::Some(gamma) => {
-                    load(gamma, &Row::only(), lane, length, &mut gammas, blueprint);
+                    load(gamma, &row, lane, length, &mut gammas, blueprint);
                 }
                 ComptimeOption::None => {}
             }
             #[comptime]
             match beta {
                 ComptimeOption::Some(beta) => {
-                    load(beta, &Row::only(), lane, length, &mut betas, blueprint);
+                    load(beta, &row, lane, length, &mut betas, blueprint);
                 }
                 ComptimeOption::None => {}
             }
         }
-        Parameters::<G, B, V> { gamma: gammas, beta: betas, blueprint }
+        Parameters::<G, B, V> { gamma: gammas, beta: betas, row, formula, blueprint }
     }
 
     /// `value·γ + β` at the unit's place `i`, which is `column`.
@@ -62,9 +69,9 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
                 let gamma = if comptime!(blueprint.parameters) {
                     self.gamma[i]
                 } else {
-                    read_any(gamma, &Row::only(), column, length, ends)
+                    read_any(gamma, &self.row, column, length, ends)
                 };
-                let gamma = Vector::<A, V>::cast_from(gamma);
+                let gamma = factor::<G, A, V>(gamma, self.formula);
                 #[comptime]
                 match beta {
                     // Rounded once, as the compiler may have it in some kernels and not in others.
@@ -100,7 +107,7 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
         let beta = if comptime!(blueprint.parameters) {
             self.beta[i]
         } else {
-            read_any(beta, &Row::only(), column, length, ends)
+            read_any(beta, &self.row, column, length, ends)
         };
         Vector::cast_from(beta)
     }
