@@ -24,7 +24,7 @@ pub fn runs(runs: &[Results]) -> String {
     text
 }
 
-/// Geometric means of shares of the copy bandwidth.
+/// Geometric means of shares of the copy bandwidth, of ops that somebody was timed in at all shapes.
 pub fn means(summary: &Summary) -> String {
     let peers = peers(|peer| summary.has_peer(peer));
     let mut text = head(&["", "type"], &peers);
@@ -32,9 +32,10 @@ pub fn means(summary: &Summary) -> String {
         for dtype in summary.dtypes() {
             let shares: Vec<_> =
                 peers.iter().map(|(peer, _)| summary.share(peer, op, dtype)).collect();
-            if shares.iter().any(Option::is_some) {
-                let best = shares.iter().flatten().copied().fold(0.0, f64::max);
-                let cells = shares.iter().map(|share| cell(*share, 2, *share == Some(best)));
+            if peers.iter().any(|(peer, _)| summary.is_whole(peer, op, dtype)) {
+                let best = best(&shares, f64::max);
+                let cells =
+                    shares.iter().map(|share| cell(*share, 2, share.is_some() && *share == best));
                 text += &line([name.into(), dtype.into()].into_iter().chain(cells));
             }
         }
@@ -47,7 +48,6 @@ pub fn means(summary: &Summary) -> String {
 pub fn cells(runs: &[Results]) -> String {
     let rows: Vec<&Row> = runs.iter().flat_map(|run| &run.rows).collect();
     let device = |row: &&&Row| row.measure == Measure::Device;
-    let peers = peers(|peer| rows.iter().filter(device).any(|row| row.peer == peer));
     let mut times = BTreeMap::new();
     for row in rows.iter().filter(device) {
         times.insert((&*row.op, &*row.dtype, row.rows, row.cols, &*row.peer), row.us);
@@ -62,14 +62,15 @@ pub fn cells(runs: &[Results]) -> String {
         if of_op.is_empty() {
             continue;
         }
+        let peers = peers(|peer| times.keys().any(|key| key.0 == op && key.4 == peer));
         text += &format!("\n{name}:\n\n{}", head(&["shape", "type"], &peers));
         for (dtype, columns, rows) in of_op {
             let found: Vec<Option<f64>> = peers
                 .iter()
                 .map(|(peer, _)| times.get(&(op, dtype, rows, columns, *peer)).copied().flatten())
                 .collect();
-            let best = found.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-            let cells = found.iter().map(|us| cell(*us, 1, *us == Some(best)));
+            let best = best(&found, f64::min);
+            let cells = found.iter().map(|us| cell(*us, 1, us.is_some() && *us == best));
             text += &line([format!("{rows}×{columns}"), dtype.into()].into_iter().chain(cells));
         }
     }
@@ -91,6 +92,9 @@ pub fn calls(runs: &[Results]) -> String {
             found[usize::from(forward)][usize::from(row.peer == "burn")] = Some(us);
         }
     }
+    if times.is_empty() {
+        return "None in these results.\n".into();
+    }
     let mut text = String::from(
         "| op | shape | type | forward and backward, µs | Burn's own | faster | host, µs | Burn's own |\n\
          | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
@@ -102,6 +106,12 @@ pub fn calls(runs: &[Results]) -> String {
         text += &line(names.into_iter().chain(cells));
     }
     text
+}
+
+/// The best of several figures.
+fn best(found: &[Option<f64>], better: fn(f64, f64) -> f64) -> Option<f64> {
+    let all: Vec<f64> = found.iter().flatten().copied().collect();
+    all.iter().copied().reduce(better).filter(|_| all.len() > 1)
 }
 
 fn peers(has: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {

@@ -4,7 +4,7 @@ use super::results::{Measure, Results};
 use std::collections::BTreeMap;
 
 /// The directions of the ops that figures are shown of, with their names.
-pub const OPS: [(&str, &str); 16] = [
+pub const OPS: [(&str, &str); 18] = [
     ("rms_fwd", "RMSNorm forward"),
     ("rms_bwd", "RMSNorm backward"),
     ("ln_fwd", "LayerNorm forward"),
@@ -17,6 +17,8 @@ pub const OPS: [(&str, &str); 16] = [
     ("softmax_bwd", "softmax backward"),
     ("log_softmax_fwd", "log-softmax forward"),
     ("log_softmax_bwd", "log-softmax backward"),
+    ("softmax_dim1_fwd", "softmax down columns forward"),
+    ("softmax_dim1_bwd", "softmax down columns backward"),
     ("attention_fwd", "causal attention softmax forward"),
     ("attention_bwd", "causal attention softmax backward"),
     ("ce_fwd", "cross-entropy forward"),
@@ -63,6 +65,12 @@ impl Summary {
     pub fn share(&self, peer: &str, op: &str, dtype: &str) -> Option<f64> {
         let shares = self.0.get(&(peer.into(), op.into(), dtype.into()))?;
         Some((shares.iter().map(|share| share.ln()).sum::<f64>() / shares.len() as f64).exp())
+    }
+
+    /// Whether the peer was timed at as many shapes in this op as in any.
+    pub fn is_whole(&self, peer: &str, op: &str, dtype: &str) -> bool {
+        let most = self.0.values().map(Vec::len).max();
+        self.0.get(&(peer.into(), op.into(), dtype.into())).map(Vec::len) == most
     }
 
     pub fn has_peer(&self, peer: &str) -> bool {

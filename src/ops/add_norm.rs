@@ -23,6 +23,8 @@ const LAYER: &str = "add_layer_norm";
 ///
 /// - `x`, `residual`, both outputs: `[..., d_1, ..., d_K]`
 /// - `gamma`: `[d_1, ..., d_K]`, or `None::<Tensor<K>>`.
+/// - `options`: epsilon, or [`NormOptions`]. A type among them is that of the normalised output; the sum has that
+///   of `x`.
 ///
 /// # Element types
 ///

@@ -17,11 +17,13 @@ const OP: &str = Norm::Layer.name();
 /// - `x`, output: `[..., d_1, ..., d_K]`
 /// - `gamma`, `beta`: `[d_1, ..., d_K]`, each optional. With `None::<Tensor<K>>` for both, `K` still
 ///   says how many dimensions are normalised.
+/// - `options`: epsilon; or [`NormOptions`], by which `gamma` and `beta` can have more dimensions than are
+///   normalised, `gamma` be kept less 1, and the output have another type.
 ///
 /// # Element types
 ///
-/// f16, bf16, flex32, f32 and f64. The output has the type of `x`; `gamma` and `beta` may each have
-/// another. Sums, `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is
+/// f16, bf16, flex32, f32 and f64. The output has the type of `x`, if `options` have no other; `gamma` and
+/// `beta` may each have another. Sums, `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is
 /// rounded once. With an `epsilon` of 0 a row of equal values gives NaN, or what rounding
 /// leaves of it; rows whose squares underflow are as inexact as those.
 ///
@@ -61,7 +63,8 @@ pub fn layer_norm<const D: usize, const K: usize>(
 /// Before anything is launched: a `gamma` or `beta` whose shape is not that of the last `K`
 /// dimensions of `x`, or that lies on another device; a quantised argument, or one of a type in which the device
 /// does not compute; `K` of 0 or larger than
-/// `D`; rows without elements; an `epsilon` that is negative, infinite or NaN.
+/// `D`; rows without elements; an `epsilon` that is negative, infinite or NaN;
+/// among [`NormOptions`], `axes` of 0 or more than `K`, and a type in which the device does not compute.
 pub fn try_layer_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,

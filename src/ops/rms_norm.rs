@@ -14,10 +14,12 @@ const OP: &str = Norm::Rms.name();
 /// - `x`, output: `[..., d_1, ..., d_K]`
 /// - `gamma`: `[d_1, ..., d_K]`. `None::<Tensor<K>>` leaves the scaling out; `K` still says how
 ///   many dimensions are normalised.
+/// - `options`: epsilon; or [`NormOptions`], by which `gamma` can have more dimensions than are normalised, be
+///   kept less 1, and the output have another type.
 ///
 /// # Element types
 ///
-/// f16, bf16, flex32, f32 and f64. The output has the type of `x`; `gamma` may have another. Sums,
+/// f16, bf16, flex32, f32 and f64. The output has the type of `x`, if `options` have no other; `gamma` may have another. Sums,
 /// `epsilon` and all arithmetic are f32, or f64 where `x` is f64; each result is rounded once. A
 /// row whose squares exceed that range (values near 1e19 and above in f32 and bf16) is scaled by a
 /// power of two meanwhile. With an `epsilon` of 0 a row of zeros gives NaN, and one
@@ -58,7 +60,8 @@ pub fn rms_norm<const D: usize, const K: usize>(
 /// Before anything is launched: a `gamma` whose shape is not that of the last `K` dimensions of
 /// `x`, or that lies on another device; a quantised `x` or `gamma`, or one of a type in which the device
 /// does not compute; `K` of 0 or larger than `D`;
-/// rows without elements; an `epsilon` that is negative, infinite or NaN.
+/// rows without elements; an `epsilon` that is negative, infinite or NaN;
+/// among [`NormOptions`], `axes` of 0 or more than `K`, and a type in which the device does not compute.
 pub fn try_rms_norm<const D: usize, const K: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<K>>,
