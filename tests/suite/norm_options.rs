@@ -272,6 +272,78 @@ fn gamma_less_one() {
     report.finish();
 }
 
+/// Heads of every number, also none, rows of every length, few rows and many.
+#[test]
+fn heads_of_any_shape() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("heads_of_any_shape"), Report::default());
+    let dtypes = device::dtypes(&device);
+    for i in 0..if device::is_fast() { 200 } else { 40 } {
+        let mut size = |most: usize| 1 + random.below(most);
+        let mut shape = [size(3), size(40), size(9), size(50)];
+        if i % 8 == 0 {
+            shape[random.below(3)] = 0;
+        }
+        if i % 4 == 1 {
+            shape[3] = [1, 8, 16, 64][random.below(4)];
+        }
+        let norm = [Norm::Rms, Norm::Layer][i % 2];
+        // Few kernels where they take seconds to compile.
+        let few = if device::is_fast() { dtypes.len() } else { 1 };
+        let types = [(); 3].map(|()| dtypes[random.below(few)]);
+        let options = options(Some(1), random.below(2) == 0);
+        let mut case = Case::<3>::random(norm, shape, types, options, &mut random);
+        if random.below(4) == 0 {
+            case.gamma = None;
+        }
+        if random.below(4) == 0 {
+            case.beta = None;
+        }
+        case.check(&device, &mut report);
+    }
+    report.finish();
+}
+
+/// Each by itself: no other gradient is asked of the kernel.
+#[test]
+fn only_what_is_tracked() {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("only_what_is_tracked"), Report::default());
+    for norm in [Norm::Rms, Norm::Layer] {
+        let shape = [2, 9, 4, 64];
+        let case =
+            Case::<2>::random(norm, shape, [DType::F32; 3], options(Some(1), true), &mut random);
+        let all = case.run(false, &device);
+        for which in 0..if norm == Norm::Layer { 3 } else { 2 } {
+            let x = case.x.tensor::<4>(&device).autodiff();
+            let x = if which == 0 { x.require_grad() } else { x };
+            let parameter = |values: &Option<Values>, tracked: bool| {
+                let parameter = values.as_ref()?.tensor::<2>(&device).autodiff();
+                Some(if tracked { parameter.require_grad() } else { parameter })
+            };
+            let gamma = parameter(&case.gamma, which == 1);
+            let beta = parameter(&case.beta, which == 2);
+            let y = case.forward(x.clone(), gamma.clone(), beta.clone());
+            let gradients = deliver(y, case.dy.tensor(&device)).backward();
+            let gradient = |p: &Option<Tensor<2>>| Some(p.as_ref()?.grad(&gradients)?.into_data());
+            let found =
+                [x.grad(&gradients).map(Tensor::into_data), gradient(&gamma), gradient(&beta)];
+            let expected = [&all.dx, &all.dgamma, &all.dbeta];
+            for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+                let verdict = match (found, expected) {
+                    (Some(found), Some(expected)) if i == which => {
+                        same_bits("gradient", found, expected)
+                    }
+                    (None, _) if i != which => Ok(0.0),
+                    _ => Err(format!("gradient {i} of {which} is there or not")),
+                };
+                report.add(case.name(), [verdict]);
+            }
+        }
+    }
+    report.finish();
+}
+
 /// From each type to each other.
 #[test]
 fn the_output_has_the_type_asked_for() {
