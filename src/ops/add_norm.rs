@@ -75,7 +75,7 @@ pub fn try_add_rms_norm<const D: usize, const K: usize>(
     let check = Check::new(RMS, &x, Needs::Arithmetic)?;
     check.like_x("residual", &residual)?;
     let parameters = [("gamma", gamma.as_ref()), ("beta", None)];
-    let spec = options.into().spec(Norm::Rms, &x, &check, parameters)?;
+    let spec = options.into().spec(Norm::Rms, &check, parameters)?;
     Ok(run(x, residual, [gamma, None], spec))
 }
 
@@ -130,7 +130,7 @@ pub fn try_add_layer_norm<const D: usize, const K: usize>(
     let check = Check::new(LAYER, &x, Needs::Arithmetic)?;
     check.like_x("residual", &residual)?;
     let parameters = [("gamma", gamma.as_ref()), ("beta", beta.as_ref())];
-    let spec = options.into().spec(Norm::Layer, &x, &check, parameters)?;
+    let spec = options.into().spec(Norm::Layer, &check, parameters)?;
     Ok(run(x, residual, [gamma, beta], spec))
 }
 

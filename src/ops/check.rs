@@ -35,6 +35,11 @@ impl<'a, const D: usize> Check<'a, D> {
         Ok(check)
     }
 
+    /// The input's element type.
+    pub(crate) fn dtype(&self) -> DType {
+        self.x.dtype()
+    }
+
     fn float(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
         match found {
             DType::F64 | DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => Ok(()),

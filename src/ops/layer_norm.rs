@@ -73,7 +73,7 @@ pub fn try_layer_norm<const D: usize, const K: usize>(
 ) -> Result<Tensor<D>, FusedError> {
     let check = Check::new(OP, &x, Needs::Arithmetic)?;
     let parameters = [("gamma", gamma.as_ref()), ("beta", beta.as_ref())];
-    let spec = options.into().spec(Norm::Layer, &x, &check, parameters)?;
+    let spec = options.into().spec(Norm::Layer, &check, parameters)?;
     let [gamma, beta] = [gamma, beta].map(|parameter| parameter.map(Tensor::into_dispatch).into());
     let y = Dispatch::norm(x.into_dispatch(), gamma, beta, spec);
     Ok(Tensor::from_dispatch(y))

@@ -51,11 +51,10 @@ impl From<f64> for NormOptions {
 }
 
 impl NormOptions {
-    /// What they are for an input and parameters of rank `K`, which are checked.
+    /// What they are for the input under `check` and parameters of rank `K`, which are checked.
     pub(super) fn spec<const D: usize, const K: usize>(
         self,
         norm: Norm,
-        x: &Tensor<D>,
         check: &Check<'_, D>,
         parameters: [(&'static str, Option<&Tensor<K>>); 2],
     ) -> Result<NormSpec, FusedError> {
@@ -70,7 +69,7 @@ impl NormOptions {
             parameter_axes: K,
             epsilon: self.epsilon,
             zero_centered_gamma: self.zero_centered_gamma,
-            dtype: self.dtype.unwrap_or(x.dtype().into()),
+            dtype: self.dtype.unwrap_or(check.dtype().into()),
         })
     }
 }

@@ -69,7 +69,7 @@ pub fn try_rms_norm<const D: usize, const K: usize>(
 ) -> Result<Tensor<D>, FusedError> {
     let check = Check::new(OP, &x, Needs::Arithmetic)?;
     let parameters = [("gamma", gamma.as_ref()), ("beta", None)];
-    let spec = options.into().spec(Norm::Rms, &x, &check, parameters)?;
+    let spec = options.into().spec(Norm::Rms, &check, parameters)?;
     let gamma = gamma.map(Tensor::into_dispatch).into();
     let y = Dispatch::norm(x.into_dispatch(), gamma, OptionalTensor::None, spec);
     Ok(Tensor::from_dispatch(y))

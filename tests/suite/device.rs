@@ -4,7 +4,7 @@
 use crate::logged;
 #[cfg(feature = "wgpu")]
 use burn::backend::{WgpuDevice, wgpu::WgpuBackend};
-use burn::tensor::{DType, Device, DeviceType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 #[cfg(feature = "cubecl-backend")]
 use burn_cubecl::CubeDevice;
 use std::{
@@ -70,7 +70,7 @@ pub fn another() -> Option<Another> {
     let found = match name().as_str() {
         #[cfg(feature = "cuda")]
         // Opened only where it is: a panic there leaves a lock of Burn's poisoned.
-        "cuda" => match Device::enumerate(DeviceType::Cuda).len() {
+        "cuda" => match Device::enumerate(burn::tensor::DeviceType::Cuda).len() {
             0 | 1 => open_named("flex").map(|device| Another { device, alike: false }),
             _ => opened(|| Device::cuda(1)).map(|device| Another { device, alike: true }),
         },
