@@ -51,9 +51,13 @@ impl<'a, const D: usize> Check<'a, D> {
         if computes_in(self.device.as_dispatch(), found, self.needs) {
             Ok(())
         } else {
-            let device = format!("{:?}", self.device);
-            Err(FusedError::Unsupported { op: self.op, argument, device, found })
+            self.unsupported(argument, found)
         }
+    }
+
+    fn unsupported(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+        let device = format!("{:?}", self.device);
+        Err(FusedError::Unsupported { op: self.op, argument, device, found })
     }
 
     /// The last `axes` dimensions can be normalised: there are that many, and none is empty.
@@ -107,6 +111,13 @@ impl<'a, const D: usize> Check<'a, D> {
         self.float(argument, found)?;
         // The device has been asked about the input's type.
         if found == self.x.dtype() { Ok(()) } else { self.supported(argument, found) }
+    }
+
+    /// A float type that no tensor has yet is one that the device computes in.
+    pub(crate) fn output(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
+        self.computed(argument, found)?;
+        // Not every device without kernels can hold it.
+        if self.device.supports_dtype(found) { Ok(()) } else { self.unsupported(argument, found) }
     }
 
     /// An argument has the input's shape, but for dimensions of 1, and its device.

@@ -83,7 +83,8 @@ pub fn try_layer_norm<const D: usize, const K: usize>(
 ///
 /// # Errors
 ///
-/// Those of [`try_layer_norm`], save epsilon's.
+/// Those of [`try_layer_norm`] with an epsilon for options, save epsilon's own. Options change neither path nor
+/// accumulator.
 ///
 /// # Example
 ///

@@ -34,7 +34,7 @@ pub struct NormOptions {
     pub zero_centered_gamma: bool,
     /// The type of the output, to which each value is rounded once. Default: that of the input.
     ///
-    /// So a residual stream in f32 is normalised for products in bf16 without a cast.
+    /// Sums and arithmetic are still those that follow from the input's type. So a residual stream in f32 is normalised for products in bf16 without a cast.
     pub dtype: Option<FloatDType>,
 }
 
@@ -61,7 +61,7 @@ impl NormOptions {
         check.parameters(parameters, self.axes)?;
         check.epsilon(self.epsilon)?;
         if let Some(dtype) = self.dtype {
-            check.computed("dtype", dtype.into())?;
+            check.output("dtype", dtype.into())?;
         }
         Ok(NormSpec {
             norm,

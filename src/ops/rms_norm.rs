@@ -79,7 +79,8 @@ pub fn try_rms_norm<const D: usize, const K: usize>(
 ///
 /// # Errors
 ///
-/// Those of [`try_rms_norm`], save epsilon's.
+/// Those of [`try_rms_norm`] with an epsilon for options, save epsilon's own. Options change neither path nor
+/// accumulator.
 ///
 /// # Example
 ///

@@ -442,7 +442,7 @@ fn axes_are_among_those_of_parameters() {
 fn the_output_has_a_type_that_the_device_computes_in() {
     let Some(device) = device::open() else { return };
     let x = Tensor::<2>::ones([2, 3], &device);
-    for dtype in [DType::F64, DType::F16, DType::BF16] {
+    for dtype in [DType::F64, DType::Flex32, DType::F16, DType::BF16] {
         let options = NormOptions { dtype: Some(dtype.into()), ..NormOptions::default() };
         let found = try_rms_norm(x.clone(), None::<Tensor<1>>, options);
         let fits = device.supports_dtype(dtype);
@@ -452,4 +452,28 @@ fn the_output_has_a_type_that_the_device_computes_in() {
         );
         assert!(fits != refused, "{dtype:?} on {}: {found:?}", device::name());
     }
+}
+
+/// Squares that f32 does not hold, and epsilons among them.
+#[test]
+fn tiny_epsilons_in_f64() {
+    let Some(device) = device::open() else { return };
+    if !device::dtypes(&device).contains(&DType::F64) {
+        return println!("skipped: {} does not compute in F64", device::name());
+    }
+    let (mut random, mut report) = (Random::of("tiny_epsilons_in_f64"), Report::default());
+    for norm in [Norm::Rms, Norm::Layer] {
+        for epsilon in [1e-60, 1e-46, 1e-44] {
+            let mut case = Case::<1>::random(
+                norm,
+                [1, 2, 3, 32],
+                [DType::F64; 3],
+                epsilon.into(),
+                &mut random,
+            );
+            case.x.data.iter_mut().for_each(|value| *value *= 1e-25);
+            case.check(&device, &mut report);
+        }
+    }
+    report.finish();
 }

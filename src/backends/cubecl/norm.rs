@@ -238,10 +238,11 @@ fn extent(x: &CubeTensor, spec: NormSpec) -> Extent {
     let heads = spec.heads(&shape);
     let widths = x.client.io_optimized_vector_sizes(x.dtype.size());
     let hardware = Hardware::of(&x.client);
-    // Each head's parameters begin at a vector.
-    let width = match heads {
-        1 => vector_width(columns, x.dtype.size(), widths, hardware),
-        _ => dividing_width(columns, widths),
+    // Each head's parameters begin at a vector, also where there is one head.
+    let width = if spec.parameter_axes == spec.axes {
+        vector_width(columns, x.dtype.size(), widths, hardware)
+    } else {
+        dividing_width(columns, widths)
     };
     Extent { rows, columns, heads, width, hardware }
 }

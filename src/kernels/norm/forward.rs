@@ -58,12 +58,10 @@ impl Forward {
         }
         let sum = if self.residual.is_some() { " of a sum" } else { "" };
         log::trace!("{of:?}{sum}: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
-        let formula = Formula::new(
-            self.centered,
-            self.zero_centered_gamma,
-            self.types.y,
-            self.types.accumulator,
-        );
+        // Statistics are also those of gradients in x's type.
+        let Types { x: x_type, y: y_type, accumulator, .. } = self.types;
+        let wider = if x_type.size() > y_type.size() { x_type } else { y_type };
+        let formula = Formula::new(self.centered, self.zero_centered_gamma, wider, accumulator);
         let saved = formula.saved(rows);
         let of_sum = |r: &Residual| r.matrix.len.max(r.sum.len(rows));
         let len = self.y.len(rows).max(self.residual.as_ref().map_or(0, of_sum));
@@ -75,7 +73,10 @@ impl Forward {
         let (sum, sum_rows) = sum.unzip();
         let (y, y_rows) = self.y.args(rows, width);
         // Not rounded to zero.
-        let least = f64::from(f32::from_bits(1));
+        let least = match self.types.accumulator.size() {
+            8 => f64::from_bits(1),
+            _ => f64::from(f32::from_bits(1)),
+        };
         let epsilon = if self.epsilon > 0.0 { self.epsilon.max(least) } else { 0.0 };
         // SAFETY: lengths are what the handles span; rows and columns past the end are not written, and
         // read as the last ones. Where `y` is `x` or the sum the residual, a unit writes what only it has use

@@ -25,11 +25,14 @@ impl Head {
         }
     }
 
-    /// That of a place in a launch over `groups` of rows for each head, and the group.
+    /// That of a place in a launch over `groups` of rows for each head, and the group. Of surplus cubes it is the
+    /// last one.
     pub fn of_group(place: usize, groups: usize, count: ComptimeOption<usize>) -> (Head, usize) {
         #[comptime]
         match count {
-            ComptimeOption::Some(_) => (Head::new(place / groups, count), place % groups),
+            ComptimeOption::Some(heads) => {
+                (Head::new(usize::min(place / groups, heads - 1), count), place % groups)
+            }
             ComptimeOption::None => (Head::new(0usize.runtime(), count), place),
         }
     }

@@ -81,7 +81,8 @@ impl ColumnBlueprint {
 /// (2,048×16,384 bf16, RMSNorm, takes 63.9 µs, more than 89 with half of it, as half of the processors are idle); a
 /// sixteenth where rows are not `held`, and tiles fill the device.
 ///
-/// Where rows have parameters of `heads` in turn, `rows` and groups are those of one.
+/// Where rows have parameters of `heads` in turn, `rows` and groups are those of one; each has a group at least, so
+/// that with a row a head partials have the input's size.
 pub(crate) fn groups(
     rows: usize,
     columns: usize,
