@@ -34,8 +34,7 @@ pub fn means(summary: &Summary) -> String {
                 peers.iter().map(|(peer, _)| summary.share(peer, op, dtype)).collect();
             if peers.iter().any(|(peer, _)| summary.is_whole(peer, op, dtype)) {
                 let best = best(&shares, f64::max);
-                let cells =
-                    shares.iter().map(|share| cell(*share, 2, share.is_some() && *share == best));
+                let cells = shares.iter().map(|share| cell(*share, 2, *share == best));
                 text += &line([name.into(), dtype.into()].into_iter().chain(cells));
             }
         }
@@ -70,7 +69,7 @@ pub fn cells(runs: &[Results]) -> String {
                 .map(|(peer, _)| times.get(&(op, dtype, rows, columns, *peer)).copied().flatten())
                 .collect();
             let best = best(&found, f64::min);
-            let cells = found.iter().map(|us| cell(*us, 1, us.is_some() && *us == best));
+            let cells = found.iter().map(|us| cell(*us, 1, *us == best));
             text += &line([format!("{rows}×{columns}"), dtype.into()].into_iter().chain(cells));
         }
     }

@@ -1,6 +1,6 @@
 //! Argument checks shared by the ops. They read metadata only.
 
-use super::{Needs, computes_in};
+use super::{Needs, computes_in, holds};
 use crate::FusedError;
 use burn::tensor::{DType, Device, Int, Tensor};
 
@@ -116,8 +116,11 @@ impl<'a, const D: usize> Check<'a, D> {
     /// A float type that no tensor has yet is one that the device computes in.
     pub(crate) fn output(&self, argument: &'static str, found: DType) -> Result<(), FusedError> {
         self.computed(argument, found)?;
-        // Not every device without kernels can hold it.
-        if self.device.supports_dtype(found) { Ok(()) } else { self.unsupported(argument, found) }
+        if found == self.dtype() || holds(&self.device, found) {
+            Ok(())
+        } else {
+            self.unsupported(argument, found)
+        }
     }
 
     /// An argument has the input's shape, but for dimensions of 1, and its device.

@@ -78,6 +78,12 @@ fn without_kernels(device: &DispatchDevice) -> Option<&DispatchDevice> {
     }
 }
 
+/// Whether a device can hold a type that no tensor has there yet and that it [computes in](computes_in): on CubeCL it
+/// can, without a second look at the device.
+pub(crate) fn holds(device: &Device, dtype: DType) -> bool {
+    without_kernels(device.as_dispatch()).is_none() || device.supports_dtype(dtype)
+}
+
 /// What an op needs of a device, beside arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {

@@ -70,10 +70,9 @@ pub fn another() -> Option<Another> {
     let found = match name().as_str() {
         #[cfg(feature = "cuda")]
         // Opened only where it is: a panic there leaves a lock of Burn's poisoned.
-        "cuda" => match Device::enumerate(burn::tensor::DeviceType::Cuda).len() {
-            0 | 1 => open_named("flex").map(|device| Another { device, alike: false }),
-            _ => opened(|| Device::cuda(1)).map(|device| Another { device, alike: true }),
-        },
+        "cuda" if Device::enumerate(burn::tensor::DeviceType::Cuda).len() > 1 => {
+            opened(|| Device::cuda(1)).map(|device| Another { device, alike: true })
+        }
         "flex" => open_named("cpu").map(|device| Another { device, alike: false }),
         _ => open_named("flex").map(|device| Another { device, alike: false }),
     };

@@ -28,14 +28,18 @@ fn read(tensor: &Tensor) -> TensorData {
 /// `call` as a graph, and its outputs. A capture for which the memory held does not suffice fails: the next one
 /// is preceded by more calls side by side.
 fn capture(client: &Client, call: &impl Fn() -> Vec<Tensor>) -> (Graph, Vec<Tensor>) {
-    let mut attempts = [1, 4, 16].into_iter().map(|calls| {
+    let mut failed = None;
+    for calls in [1, 4, 16] {
         client.graph_prepare().expect("the device captures graphs");
         drop((0..calls).map(|_| call()).collect::<Vec<_>>());
         client.start_capture().expect("the device captures graphs");
         let outputs = call();
-        client.stop_capture().map(|graph| (graph, outputs))
-    });
-    attempts.find_map(Result::ok).expect("the calls can be captured")
+        match client.stop_capture() {
+            Ok(graph) => return (graph, outputs),
+            Err(error) => failed = Some(error),
+        }
+    }
+    panic!("the calls cannot be captured: {failed:?}")
 }
 
 /// `call` gives its outputs.

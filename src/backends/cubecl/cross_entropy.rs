@@ -58,7 +58,7 @@ impl CrossEntropyOps for CubeBackend {
         let logits = readable(logits, reading);
         let span = |_: &CubeTensor| Some(extent.columns);
         let Writing { tensor: dlogits, output } =
-            Writing::over_or_new(&logits, LOGITS, reading, 1, span);
+            Writing::over_or_new(&logits, logits.dtype, LOGITS, reading, 1, span);
         Backward {
             extent,
             types,

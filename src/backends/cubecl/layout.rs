@@ -30,36 +30,39 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// One of the shape and type of `tensor`, which is [`readable`] as it is, and the kernel's buffer at
-    /// `position`: that itself where nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
+    /// One of the shape of `tensor` and the type `dtype`, which is [`readable`] as it is, and the kernel's buffer at
+    /// `position`: that itself where it has the type, nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
     /// dimensions; `span` gives the elements from the first of one to past its last.
     pub(super) fn over_or_new(
         tensor: &CubeTensor,
+        dtype: DType,
         position: usize,
         reading: Reading,
         leading: usize,
         span: impl Fn(&CubeTensor) -> Option<usize>,
     ) -> Self {
-        Self::over(tensor, position, reading, leading, &span)
-            .unwrap_or_else(|| Self::new(tensor, tensor.dtype, reading, leading, span))
+        Self::over(tensor, dtype, position, reading, leading, &span)
+            .unwrap_or_else(|| Self::new(tensor, dtype, reading, leading, span))
     }
 
     /// As [`over_or_new`](Self::over_or_new), over the tensor if that can be.
     pub(super) fn over(
         tensor: &CubeTensor,
+        dtype: DType,
         position: usize,
         reading: Reading,
         leading: usize,
         span: impl Fn(&CubeTensor) -> Option<usize>,
     ) -> Option<Self> {
         let rows = rows_of(tensor, leading);
-        let stride = stride_apart(&rows, span(tensor)).filter(|_| tensor.can_mut())?;
+        let usable = tensor.dtype == dtype && tensor.can_mut();
+        let stride = stride_apart(&rows, span(tensor)).filter(|_| usable)?;
         let aligned = is_aligned(tensor, &rows, reading.width);
         let output = Output { target: Target::Argument(position), stride, aligned };
         Some(Self { tensor: tensor.clone(), output })
     }
 
-    /// As [`over_or_new`](Self::over_or_new), new and of the type `dtype`.
+    /// As [`over_or_new`](Self::over_or_new), new.
     pub(super) fn new(
         tensor: &CubeTensor,
         dtype: DType,

@@ -105,8 +105,7 @@ impl NormOps for CubeBackend {
         let span = |_: &CubeTensor| Some(extent.columns);
         let dx = wanted.x.then(|| {
             let over = |tensor: &CubeTensor, position| {
-                let alike = tensor.dtype == x.dtype;
-                alike.then(|| Writing::over(tensor, position, reading, leading, span)).flatten()
+                Writing::over(tensor, x.dtype, position, reading, leading, span)
             };
             over(&dy, DY)
                 .or_else(|| over(elsewhere.as_ref()?, ELSEWHERE))
@@ -170,18 +169,14 @@ fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
     let reading = reading(axes, extent);
     let x = readable(x, reading);
     let span = |_: &CubeTensor| Some(extent.columns);
-    let written = |tensor: &CubeTensor, position| {
-        Writing::over_or_new(tensor, position, reading, leading, span)
+    let written = |tensor: &CubeTensor, dtype, position| {
+        Writing::over_or_new(tensor, dtype, position, reading, leading, span)
     };
-    let y = if dtype == x.dtype {
-        written(&x, X)
-    } else {
-        Writing::new(&x, dtype, reading, leading, span)
-    };
+    let y = written(&x, dtype, X);
     let (residual, sum) = residual
         .map(|residual| {
             let residual = readable(residual, reading);
-            let sum = written(&residual, RESIDUAL);
+            let sum = written(&residual, residual.dtype, RESIDUAL);
             let matrix = matrix(residual, leading, reading);
             (Residual { matrix, sum: sum.output }, sum.tensor)
         })

@@ -90,7 +90,7 @@ pub(super) fn input_and_output(
     let reading = reading(&tensor, dim, extent);
     let tensor = readable(tensor, reading);
     let Writing { tensor: output, output: rows } =
-        Writing::over_or_new(&tensor, 0, reading, dim, |tensor| {
+        Writing::over_or_new(&tensor, tensor.dtype, 0, reading, dim, |tensor| {
             let stride = if length == 1 { inner } else { tensor.meta.strides()[dim] };
             (stride >= inner).then_some(length * stride)
         });

@@ -78,7 +78,7 @@ impl ColumnBlueprint {
 /// many where a team would have more than 512 rows, as its rounding errors grow with them. Partials of a
 /// parameter are at most a sixteenth of the input's elements where there are 1,024 rows or more, a quarter
 /// below, but for what makes their rows whole vectors. Of a 16-bit input that is an eighth of its memory
-/// (2,048×16,384 bf16, RMSNorm, takes 63.9 µs, more than 89 with half of it, as half of the processors are idle); a
+/// (2,048×16,384 bf16, RMSNorm: 66.5 µs; with half of it, for which half of the processors are idle, 109); a
 /// sixteenth where rows are not `held`, and tiles fill the device.
 ///
 /// Where rows have parameters of `heads` in turn, `rows` and groups are those of one; each has a group at least, so

@@ -48,13 +48,13 @@ pub(crate) fn norm_forward<B: Backend>(
     };
     let inverse_root = B::float_recip(B::float_sqrt(square));
     let y = B::float_mul(centered, of_equal(1.0, inverse_root.clone()));
-    let parameters = [1, spec.heads(&shape) * columns];
+    let parameters = spec.heads(&shape) * columns;
     let mut y = by_parameters::<B>(y, parameters);
     if let OptionalTensor::Some(gamma) = gamma {
         y = B::float_mul(y, factor::<B>(gamma, acc, parameters, spec));
     }
     if let OptionalTensor::Some(beta) = beta {
-        y = B::float_add(y, widen::<B>(beta, acc, parameters));
+        y = B::float_add(y, widen::<B>(beta, acc, [1, parameters]));
     }
     let means = means.into_iter().map(|mean| B::float_div(mean, scale.clone()));
     let inverse_root = B::float_mul(inverse_root, scale.clone());
@@ -67,20 +67,20 @@ pub(crate) fn norm_forward<B: Backend>(
     }
 }
 
-/// A matrix's rows side by side that have parameters each, as many as those are.
-fn by_parameters<B: Backend>(matrix: FloatTensor<B>, parameters: [usize; 2]) -> FloatTensor<B> {
+/// A matrix's rows side by side whose parameters, so many elements, are.
+fn by_parameters<B: Backend>(matrix: FloatTensor<B>, parameters: usize) -> FloatTensor<B> {
     let elements = matrix.shape().num_elements();
-    B::float_reshape(matrix, Shape::new([elements / parameters[1], parameters[1]]))
+    B::float_reshape(matrix, Shape::new([elements / parameters, parameters]))
 }
 
 /// What gamma multiplies by.
 fn factor<B: Backend>(
     gamma: FloatTensor<B>,
     accumulator: FloatDType,
-    size: [usize; 2],
+    elements: usize,
     spec: NormSpec,
 ) -> FloatTensor<B> {
-    let gamma = widen::<B>(gamma, accumulator, size);
+    let gamma = widen::<B>(gamma, accumulator, [1, elements]);
     if spec.zero_centered_gamma { B::float_add_scalar(gamma, 1.0.into()) } else { gamma }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn norm_backward<B: Backend>(
     let (shape, dtype, acc) = (x.shape(), x.dtype(), accumulator(x.dtype()));
     let [rows, columns] = matrix(&shape, axes);
     let row = spec.parameter(&shape);
-    let parameters = [1, spec.heads(&shape) * columns];
+    let parameters = spec.heads(&shape) * columns;
     let gamma = gamma.into_option();
     let gamma_dtype = gamma.as_ref().filter(|_| wanted.gamma).map(|gamma| gamma.dtype());
     if rows == 0 {

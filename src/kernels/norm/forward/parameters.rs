@@ -60,23 +60,18 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
         column: usize,
         length: &Length,
     ) -> Vector<A, V> {
-        let blueprint = self.blueprint;
-        let ends = comptime!(blueprint.ends_of(i));
         let mut value = value;
         #[comptime]
         match gamma {
             ComptimeOption::Some(gamma) => {
-                let gamma = if comptime!(blueprint.parameters) {
-                    self.gamma[i]
-                } else {
-                    read_any(gamma, &self.row, column, length, ends)
-                };
+                let gamma = self.part(gamma, &self.gamma, i, column, length);
                 let gamma = factor::<G, A, V>(gamma, self.formula);
                 #[comptime]
                 match beta {
                     // Rounded once, as the compiler may have it in some kernels and not in others.
                     ComptimeOption::Some(beta) => {
-                        value = fma(value, gamma, self.beta::<A>(beta, i, column, length));
+                        let beta = self.part(beta, &self.beta, i, column, length);
+                        value = fma(value, gamma, Vector::cast_from(beta));
                     }
                     ComptimeOption::None => value *= gamma,
                 }
@@ -86,7 +81,8 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
                 #[comptime]
                 match beta {
                     ComptimeOption::Some(beta) => {
-                        value += self.beta::<A>(beta, i, column, length);
+                        let beta = self.part(beta, &self.beta, i, column, length);
+                        value += Vector::cast_from(beta);
                     }
                     ComptimeOption::None => {}
                 }
@@ -95,20 +91,21 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
         value
     }
 
-    fn beta<A: Float>(
+    /// What is `loaded` of a parameter, or else read now.
+    fn part<T: Float>(
         &self,
-        beta: &[Vector<B, V>],
+        parameter: &[Vector<T, V>],
+        loaded: &Array<Vector<T, V>>,
         #[comptime] i: usize,
         column: usize,
         length: &Length,
-    ) -> Vector<A, V> {
+    ) -> Vector<T, V> {
         let blueprint = self.blueprint;
-        let ends = comptime!(blueprint.ends_of(i));
-        let beta = if comptime!(blueprint.parameters) {
-            self.beta[i]
+        if comptime!(blueprint.parameters) {
+            loaded[i]
         } else {
-            read_any(beta, &self.row, column, length, ends)
-        };
-        Vector::cast_from(beta)
+            let ends = comptime!(blueprint.ends_of(i));
+            read_any(parameter, &self.row, column, length, ends)
+        }
     }
 }
