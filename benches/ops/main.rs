@@ -3,6 +3,9 @@
 //! `cargo bench --bench ops --features cuda -- --help` shows the choices. Prints a table, and writes
 //! `ops.json` and `ops.svg`.
 
+// For the CPU runtime.
+#[path = "../../tests/suite/bf16.rs"]
+mod bf16;
 mod calls;
 mod kernels;
 mod line;

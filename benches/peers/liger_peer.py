@@ -1,5 +1,9 @@
-"""Liger-Kernel."""
+"""Liger-Kernel. Its cross-entropy reads numbers back from the device, which a graph cannot hold."""
 
+from liger_kernel.ops.fused_add_rms_norm import (
+    fused_add_rms_norm_backward,
+    fused_add_rms_norm_forward,
+)
 from liger_kernel.ops.layer_norm import layer_norm_backward, layer_norm_forward
 from liger_kernel.ops.rms_norm import rms_norm_backward, rms_norm_forward
 from liger_kernel.ops.softmax import _softmax_backward, _softmax_forward
@@ -18,6 +22,16 @@ class Liger:
         _, x_2d, root, block, warps, casting = kept
         return rms_norm_backward(
             dy, x_2d, self.gamma, root, 0.0, casting, block, warps, False, None
+        )
+
+    # Forward the residual is in the gradient's place; backward x is in that of the sum's gradient.
+    def add_rms_fwd(self, x, dy):
+        return fused_add_rms_norm_forward(x, dy, self.gamma, EPSILON, 0.0, "llama")
+
+    def add_rms_bwd(self, x, dy, kept):
+        _, total, root, block, warps, stages, casting = kept
+        return fused_add_rms_norm_backward(
+            dy, x, total, self.gamma, root, 0.0, casting, block, warps, stages, False
         )
 
     def ln_fwd(self, x, dy):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times norms and softmaxes of PyTorch (2.9 or later), and of Liger and QuACK where they are
+"""Times norms, softmaxes and cross-entropy of PyTorch (2.9 or later), and of Liger and QuACK where they are
 installed, on an NVIDIA GPU, and writes them as `cargo bench --bench ops` writes this crate's.
 
     python3 benches/peers/peers.py --out benches/results/h200-peers.json
@@ -31,7 +31,9 @@ LARGE = [
 ]
 SMALL = [(512, 768), (1024, 1024), (128, 4096)]
 DIM1 = [(64 * 3136, 512)]
-OPS = ["rms", "ln", "softmax", "log_softmax", "softmax_dim1"]
+VOCABULARIES = [(4096, 32_000), (4096, 128_000), (1024, 256_000)]
+# As `benches/ops/op.rs` says what they are.
+OPS = ["rms", "ln", "add_rms", "add_ln", "softmax", "log_softmax", "attention", "ce", "softmax_dim1"]
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
@@ -40,7 +42,10 @@ class Case:
 
     def __init__(self, op, dtype, rows, columns):
         self.op, self.dtype, self.rows, self.columns = op, dtype, rows, columns
-        self.dims = (rows // 3136, columns, 56, 56) if op == "softmax_dim1" else (rows, columns)
+        self.dims = {
+            "softmax_dim1": (rows // 3136, columns, 56, 56),
+            "attention": (max(rows // columns, 1), min(rows, columns), columns),
+        }.get(op, (rows, columns))
 
     def random(self, *dims):
         return torch.randn(*dims, device="cuda", dtype=self.dtype)
@@ -48,11 +53,20 @@ class Case:
     def parameter(self):
         return self.random(self.columns)
 
+    def targets(self):
+        return torch.randint(self.columns, (self.rows,), device="cuda")
+
+    def gradient(self):
+        """Cross-entropy has a loss a row, in f32."""
+        if self.op == "ce":
+            return torch.randn(self.rows, device="cuda")
+        return self.random(*self.dims)
+
     def inputs(self):
         """Pairs of `x` and `dy`, which exceed the cache many times over, where eight can."""
         size = self.rows * self.columns * self.dtype.itemsize
         count = min(max(400_000_000 // size + 1, 2), 8)
-        return [(self.random(*self.dims), self.random(*self.dims)) for _ in range(count)]
+        return [(self.random(*self.dims), self.gradient()) for _ in range(count)]
 
 
 def peers(chosen):
@@ -128,7 +142,7 @@ def measure(args):
     rows = []
     installed = peers(args.peer)
     for op in args.op or OPS:
-        shapes = args.shape or (DIM1 if op == "softmax_dim1" else LARGE + SMALL)
+        shapes = args.shape or {"softmax_dim1": DIM1, "ce": VOCABULARIES}.get(op, LARGE + SMALL)
         for dtype in args.dtype or ["bf16", "f32"]:
             for count, columns in shapes:
                 case = Case(op, DTYPES[dtype], count, columns)

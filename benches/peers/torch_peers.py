@@ -52,31 +52,58 @@ class Eager:
 class Compiled:
     """Backward through autograd, without what it adds on the host."""
 
+    tracks = True
+
     def __init__(self, case):
         torch._dynamo.reset()
         gamma, beta = (case.parameter().requires_grad_() for _ in range(2))
         shape = [case.columns]
-        ops = {
-            "rms": (lambda x: functional.rms_norm(x, shape, gamma, EPSILON), [gamma]),
-            "ln": (lambda x: functional.layer_norm(x, shape, gamma, beta, EPSILON), [gamma, beta]),
-            "softmax": (lambda x: torch.softmax(x, -1), []),
-            "log_softmax": (lambda x: torch.log_softmax(x, -1), []),
-            "softmax_dim1": (lambda x: torch.softmax(x, 1), []),
-        }
-        for name, (op, parameters) in ops.items():
-            self.add(name, torch.compile(op, mode="max-autotune-no-cudagraphs"), parameters)
 
-    def add(self, name, op, parameters):
-        def forward(x, dy):
-            if not x.requires_grad:
-                return op(x)
-            return x, op(x)
+        def rms(x, dy=None):
+            return functional.rms_norm(x, shape, gamma, EPSILON)
 
-        def backward(x, dy, kept):
-            x, y = kept
-            return torch.autograd.grad(y, [x, *parameters], dy, retain_graph=True)
+        def layer(x, dy=None):
+            return functional.layer_norm(x, shape, gamma, beta, EPSILON)
 
-        setattr(self, f"{name}_fwd", forward)
-        setattr(self, f"{name}_bwd", backward)
+        # Forward the residual is in the gradient's place.
+        def of_sum(norm):
+            def op(x, residual):
+                total = x + residual
+                return norm(total), total
 
-    tracks = True
+            return op
+
+        def attention(x, dy):
+            queries, keys = x.shape[-2:]
+            position = lambda count: torch.arange(count, device=x.device)
+            left_out = position(keys) > position(queries).unsqueeze(-1) + (keys - queries)
+            return torch.softmax((x * 0.125).masked_fill(left_out, float("-inf")), -1)
+
+        targets = case.targets() if case.op == "ce" else None
+        op, parameters = {
+            "rms": (rms, [gamma]),
+            "ln": (layer, [gamma, beta]),
+            "add_rms": (of_sum(rms), [gamma]),
+            "add_ln": (of_sum(layer), [gamma, beta]),
+            "softmax": (lambda x, dy: torch.softmax(x, -1), []),
+            "log_softmax": (lambda x, dy: torch.log_softmax(x, -1), []),
+            "attention": (attention, []),
+            "ce": (lambda x, dy: functional.cross_entropy(x.float(), targets, reduction="none"), []),
+            "softmax_dim1": (lambda x, dy: torch.softmax(x, 1), []),
+        }[case.op]
+        self.op = torch.compile(op, mode="max-autotune-no-cudagraphs")
+        self.parameters = parameters
+        setattr(self, f"{case.op}_fwd", self.forward)
+        setattr(self, f"{case.op}_bwd", self.backward)
+
+    def forward(self, x, dy):
+        if not x.requires_grad:
+            return self.op(x, dy)
+        return x, self.op(x, dy)
+
+    def backward(self, x, dy, kept):
+        x, outputs = kept
+        # Of a sum and its norm, x is in the place of the sum's gradient.
+        gradients = [dy, x.detach()] if isinstance(outputs, tuple) else [dy]
+        wanted = [x, *self.parameters]
+        return torch.autograd.grad(outputs, wanted, gradients, retain_graph=True)

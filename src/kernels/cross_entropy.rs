@@ -33,8 +33,7 @@ impl Extent {
     /// Every row is a team's.
     fn blueprint(&self, pass: Pass, size: usize) -> Blueprint {
         let Self { columns, width, hardware, .. } = *self;
-        let blueprint = Blueprint::for_lengths(Op::Softmax, pass, columns, width, size, hardware);
-        Blueprint { ahead: 0, kept: 0, ..blueprint }
+        Blueprint::for_lengths(Op::CrossEntropy, pass, columns, width, size, hardware)
     }
 }
 

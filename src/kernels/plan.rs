@@ -62,12 +62,18 @@ pub(crate) enum Op {
     LayerNorm,
     Softmax,
     LogSoftmax,
+    CrossEntropy,
 }
 
 impl Op {
+    /// Whether a row that is read in chunks is read twice, the next one while it is written.
+    pub(crate) fn reads_again(self) -> bool {
+        matches!(self, Self::Softmax | Self::LogSoftmax)
+    }
+
     /// Whether it has the exponentials of a row.
     pub(crate) fn is_softmax(self) -> bool {
-        matches!(self, Self::Softmax | Self::LogSoftmax)
+        matches!(self, Self::Softmax | Self::LogSoftmax | Self::CrossEntropy)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::kernels::{
     plan::{Blueprint, Pass, address, cubes},
     row::{Length, LengthLaunch, Row, Rows, inside_or, load_any, read_any},
     softmax::{
-        exponentials::{self, Exponentials},
+        exponentials::{self, RowExponentials},
         totals::{add, finished},
     },
     sums::{RunningSum, elements_sum},
@@ -102,8 +102,9 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     let row = usize::min(row, rows - 1);
     let from = logits_rows.row(row);
     let mut team = Team::<A>::new(!form.narrow, blueprint);
+    let chunk = comptime!(blueprint.held * blueprint.lanes);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-    let mut exponentials = Exponentials::<A, V>::new();
+    let mut exponentials = RowExponentials::<A>::new();
     let target = target::<I>(targets, row, &ignored, &length, form);
     let weight = weight::<W, A, V>(weights, &target, &length, ends);
     let logit = A::cast_from(element(logits, &from, target.column, &length, ends));
@@ -123,7 +124,7 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
             all_weights.add(part_weights);
         }
         add::<F, A, V>(&mut exponentials, &mut held, start, &length, blueprint);
-        start += comptime!(blueprint.held * blueprint.lanes);
+        start += chunk;
     }
     let of_log = comptime!(exponentials::Form { log: true, narrow: form.narrow });
     let (largest, log_total) = finished::<A, V>(&exponentials, &mut team, of_log);

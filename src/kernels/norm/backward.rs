@@ -71,6 +71,10 @@ impl Backward {
         let size = x_type.size();
         let blueprint =
             Blueprint::new(op(self.centered), Pass::Backward, columns, width, size, hardware);
+        let blueprint = match self.elsewhere {
+            Some(_) => blueprint.of_sum(width, size),
+            None => blueprint,
+        };
         let of = op(self.centered);
         log::trace!("{of:?} backward: {rows}×{columns}, {:?}, {blueprint:?}", self.types);
         let formula = Formula::new(self.centered, self.zero_centered_gamma, x_type, accumulator);

@@ -119,10 +119,10 @@ impl ColumnPlan {
         if hardware.cpu || hardware.shared == 0 {
             return Self { columns: hardware.max_units.min(64), splits: 1 };
         }
-        // 128 bytes next to one another, 16 deep: 1,024×1,024 bf16, RMSNorm, takes 7.4 µs on an H200, 7.7 with
-        // 256 bytes, 32 deep.
+        // 128 bytes next to one another, 32 deep: 8,192×4,096 bf16, RMSNorm, takes a microsecond less on an
+        // H200 than 16 deep, 1,024×1,024 0.3 less than with twice the bytes.
         let columns = (32 / width).clamp(1, hardware.max_units);
-        Self { columns, splits: 1 << (hardware.max_units / columns).clamp(1, 16).ilog2() }
+        Self { columns, splits: 1 << (hardware.max_units / columns).clamp(1, 32).ilog2() }
     }
 }
 

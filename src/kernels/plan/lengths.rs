@@ -72,7 +72,7 @@ mod tests {
             (0..7).map(|power| 1 << power).filter(move |width| width * size <= bytes)
         };
         for hardware in [H200, AMD, BROWSER, LLVMPIPE, SPIRV, CPU] {
-            let works = [Op::Softmax, Op::LogSoftmax]
+            let works = [Op::Softmax, Op::LogSoftmax, Op::CrossEntropy]
                 .into_iter()
                 .flat_map(|op| [Pass::Forward, Pass::Backward].map(|pass| (op, pass)));
             for (op, pass, size) in

@@ -102,10 +102,20 @@ impl Limits {
             // 2,048×16,384: 74.5, 89.0 without the next row ahead; 4,096×8,192: 73.1, 68.1. Longer rows leave
             // no registers for it.
             (Op::LayerNorm, 4) => Self { ahead: 8193..=LONGEST, ..base },
-            // 1,024×65,536, plain and log-softmax: 96.4 and 89.3, 105 and 91.3 with two cubes.
+            // 1,024×65,536, by 1,024 units with 16 elements, 512 and 1,024 with 32: plain 84.9, 87.2 and 87.6, log-softmax
+            // 80.5, 86.0 and 73.6.
             // 2,048×16,384 with and without the next row ahead: plain 37.4 and 39.0, log-softmax 46.7 and 38.7.
-            (Op::Softmax, 0..=2) => Self { ahead: 8193..=LONGEST, sharing: Some(1), ..base },
-            (Op::LogSoftmax, 0..=2) => Self { sharing: Some(1), ..base },
+            (Op::Softmax, 0..=2) => {
+                Self { ahead: 8193..=LONGEST, wide: (1024, 16), sharing: Some(1), ..base }
+            }
+            (Op::LogSoftmax, 0..=2) => Self { wide: (1024, 32), sharing: Some(1), ..base },
+            // 4,096×32,000 held by 1,024 units: bf16 146, f32 150. A row is read once: nothing to keep.
+            (Op::CrossEntropy, 0..=4) => Self {
+                good: if size == 4 && columns <= 4096 { 16 } else { base.good },
+                longest: LONGEST,
+                sharing: None,
+                ..base
+            },
             // 32,768×1,024: 64.7, 66.1 with 32 elements; 4,096×8,192 log-softmax: 67.2, 70.5 with 16.
             (Op::Softmax | Op::LogSoftmax, 4) if columns <= 4096 => Self { good: 16, ..base },
             // 2,048×16,384 with and without the next row ahead: plain 72.7 and 69.1, log-softmax 72.0 and 87.9.
@@ -146,6 +156,12 @@ impl Limits {
             // 1,024×65,536 with a part of the row kept and without: plain 242 and 273, log-softmax 258 and 227.
             (Op::Softmax, 4) => Self { sharing: Some(1), ..base },
             (Op::LogSoftmax, 4) => Self { wide: (512, 32), ..base },
+            // 4,096×128,000: bf16 524, 539 by 512 units, 535 with 16 elements; f32 1,046 and 1,056.
+            (Op::CrossEntropy, 0..=4) => {
+                let units = if size <= 2 && columns <= 8192 { 320 } else { 512 };
+                let good = if size <= 2 { 16 } else { base.good };
+                Self { units, good, wide: (1024, 32), ..base }
+            }
             // 2,048×16,384: RMSNorm 63.9, 72.4 with its sums in registers, 89.0 in tiles; LayerNorm 84.2, 97.5 in tiles.
             (Op::RmsNorm | Op::LayerNorm, 0..=2) if columns > 8192 => {
                 let fits = has_room(if op == Op::RmsNorm { 1 } else { 2 }, case.hardware);

@@ -77,6 +77,28 @@ impl Blueprint {
         }
     }
 
+    /// The blueprint for a chunk of a row whose vectors are all inside, and whole.
+    pub(crate) fn whole(&self) -> Self {
+        Self { ends: Ends { exact: true, ragged: false, tight: false }, ..*self }
+    }
+
+    /// The blueprint of a norm's backward pass, where it reads a third tensor: the gradient of the sum that was
+    /// normalised. LayerNorm, 8,192×4,096 on an H200.
+    pub(crate) fn of_sum(self, width: usize, size: usize) -> Self {
+        if self.plane == 1 || self.chunked {
+            return self;
+        }
+        let elements = self.held * width;
+        // f32: 131 µs, 172 with the next row ahead, for which a unit has no registers left.
+        let spares = elements + 6 * elements * size / 4 + 32 < 256;
+        // bf16: 72.9 µs, 81.7 with one team, of which a processor has room for one only.
+        let teams = match self.teams {
+            1 if size <= 2 && !self.shares_sums => (512 / self.lanes).max(1),
+            teams => teams,
+        };
+        Self { teams, ahead: if spares { self.ahead } else { 0 }, ..self }
+    }
+
     /// Cubes for a pass over `rows` without sums over them: one for each of its teams' rows; or where rows
     /// are loaded ahead as many as run at once, each with as many rows.
     pub(crate) fn cubes(&self, rows: usize, hardware: Hardware) -> usize {
@@ -145,7 +167,7 @@ impl Blueprint {
                 held,
                 chunked,
                 ends: Ends { exact: vectors.is_multiple_of(held * lanes), ragged, tight: false },
-                ahead: usize::from(op.is_softmax() && pass == Pass::Forward),
+                ahead: usize::from(op.reads_again() && pass == Pass::Forward),
                 parameters: false,
                 shares_sums: false,
                 kept: kept(case, &limits, vectors, width, held * lanes),
@@ -227,7 +249,8 @@ mod tests {
         *,
     };
 
-    const OPS: [Op; 4] = [Op::RmsNorm, Op::LayerNorm, Op::Softmax, Op::LogSoftmax];
+    const OPS: [Op; 5] =
+        [Op::RmsNorm, Op::LayerNorm, Op::Softmax, Op::LogSoftmax, Op::CrossEntropy];
 
     fn blueprints() -> impl Iterator<Item = (usize, usize, Hardware, Blueprint)> {
         OPS.into_iter().flat_map(|op| {
@@ -280,7 +303,8 @@ mod tests {
     #[test]
     fn every_row_has_a_team_where_teams_take_one() {
         const ROWS: usize = 1_000_000;
-        let softmax = [Op::Softmax, Op::LogSoftmax].map(|op| blueprints_of(op, Pass::Backward));
+        let softmax = [Op::Softmax, Op::LogSoftmax, Op::CrossEntropy]
+            .map(|op| blueprints_of(op, Pass::Backward));
         let softmax = softmax.into_iter().flatten();
         for (_, _, hardware, blueprint) in softmax.chain(blueprints().filter(|b| b.3.ahead == 0)) {
             let teams = blueprint.cubes(ROWS, hardware) * blueprint.teams;
@@ -345,6 +369,31 @@ mod tests {
         assert_eq!(of(Softmax, Pass::Backward, 4096, 2), (256, 2, 1, 0));
         // Where they fill the registers they are not loaded ahead.
         assert_eq!(of(RmsNorm, Pass::Backward, 16_384, 4), (512, 8, 1, 0));
+    }
+
+    #[test]
+    fn a_sums_gradient_takes_room_for_itself() {
+        for op in [Op::RmsNorm, Op::LayerNorm] {
+            for (_, width, hardware, blueprint) in blueprints_of(op, Pass::Backward) {
+                for size in [2, 4, 8] {
+                    let of_sum = blueprint.of_sum(width, size);
+                    assert!(of_sum.lanes * of_sum.teams <= hardware.max_units, "{of_sum:?}");
+                    assert!(!of_sum.shares_sums || of_sum.teams == 1, "{of_sum:?}");
+                    // The order of sums over a row is that of the norm of one input.
+                    let order = |of: Blueprint| (of.lanes, of.held, of.chunked, of.ends);
+                    assert_eq!(order(of_sum), order(blueprint));
+                }
+            }
+        }
+        let of = |columns: usize, size: usize| {
+            let width = 16 / size;
+            let plain = Blueprint::new(Op::LayerNorm, Pass::Backward, columns, width, size, H200);
+            let of_sum = plain.of_sum(width, size);
+            (of_sum.teams, of_sum.ahead)
+        };
+        assert_eq!(of(4096, 2), (2, 1));
+        assert_eq!(of(4096, 4), (2, 0));
+        assert_eq!(of(8192, 4), (1, 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     Extent, Input, Written,
-    exponentials::{Exponentials, Form, exp, scale, share},
+    exponentials::{Form, RowExponentials, exp, scale, share},
     rows::Launch,
 };
 use crate::kernels::{
@@ -159,23 +159,25 @@ fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
     let mut sums = Array::<Vector<A, V>>::new(blueprint.held);
     let mut rests = Array::<Vector<A, V>>::new(blueprint.held);
     if comptime!(blueprint.chunked) {
-        let mut exponentials = Exponentials::<A, V>::new();
+        let mut exponentials = RowExponentials::<A>::new();
         let chunk = comptime!(blueprint.held * blueprint.lanes);
         let mut start = lane;
         while start < length.vectors + lane {
             load_any(x, &from, start, &length, &mut held, 0usize, blueprint);
             let largest = scores.take::<F>(&held, &mut sums, &mut rests, start, &length, blueprint);
-            let base = exponentials.raise(largest);
+            let largest = Vector::new(elements_max::<A, V>(largest));
+            let base = Vector::<A, V>::new(exponentials.raise(largest).extract(0usize));
             let mut terms = Vector::<A, V>::zero();
             #[unroll]
             for i in 0..blueprint.held {
                 terms += exponential::<A, V>(sums[i], rests[i], base, form);
             }
-            exponentials.add(terms);
+            exponentials.add(Vector::new(elements_sum::<A, V>(terms)));
             start += chunk;
         }
-        let largest = Vector::<A, V>::new(team.max(elements_max::<A, V>(exponentials.largest)));
-        let total = team.sum(elements_sum::<A, V>(exponentials.total(largest)));
+        let largest = team.max(exponentials.largest.extract(0usize));
+        let total = team.sum(exponentials.total(Vector::new(largest)).extract(0usize));
+        let largest = Vector::<A, V>::new(largest);
         let total = scale_of::<A, V>(total, of_shares);
         let mut start = lane;
         while start < length.vectors + lane {

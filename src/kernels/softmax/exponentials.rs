@@ -10,13 +10,16 @@ const MARGIN: f32 = 8.0;
 /// The sum of exponentials of values less a base near the largest of them so far, which both change as
 /// values come (after Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018). The
 /// base lags behind, so that slowly rising values do not round the sum each time anew. Each element of
-/// a vector has its own.
+/// a vector has its own: columns next to one another are summed in as many, a row in one.
 #[derive(CubeType)]
 pub(in crate::kernels) struct Exponentials<A: Float, V: Size> {
     pub largest: Vector<A, V>,
     base: Vector<A, V>,
     sum: RunningSum<A, V>,
 }
+
+/// Those of a row.
+pub(in crate::kernels) type RowExponentials<A> = Exponentials<A, Const<1>>;
 
 #[cube]
 impl<A: Float, V: Size> Exponentials<A, V> {
@@ -40,12 +43,20 @@ impl<A: Float, V: Size> Exponentials<A, V> {
     pub fn raise(&mut self, largest: Vector<A, V>) -> Vector<A, V> {
         self.largest = max(self.largest, largest);
         let above = self.largest.greater_than(&(self.base + Vector::new(A::new(MARGIN))));
-        let base = select_many(above, self.largest, self.base);
-        // Not every exponential of 0 is 1 to the last bit.
-        let factor = exp::<A, V>(self.base - base);
-        self.sum.scale(select_many(above, factor, Vector::new(A::new(1.0))));
-        self.base = base;
-        base
+        let mut any = above.extract(0usize);
+        #[unroll]
+        for i in 1..self.base.vector_size() {
+            any = any || above.extract(i);
+        }
+        // Seldom after the first values.
+        if any {
+            let base = select_many(above, self.largest, self.base);
+            // Not every exponential of 0 is 1 to the last bit.
+            let factor = exp::<A, V>(self.base - base);
+            self.sum.scale(select_many(above, factor, Vector::new(A::new(1.0))));
+            self.base = base;
+        }
+        self.base
     }
 
     /// Adds the sum of the exponentials of some values less the base.

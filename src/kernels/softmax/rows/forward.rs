@@ -1,5 +1,5 @@
 use super::super::{
-    exponentials::{Exponentials, Form, exponential, output, scale, share},
+    exponentials::{Form, RowExponentials, exponential, output, scale, share},
     totals::{add, finished, inside_or_padded, largest, pad, sum},
 };
 use crate::kernels::{
@@ -136,7 +136,7 @@ fn chunked<F: Float, A: Float, V: Size>(
     let to = y_rows.row(row);
     let mut kept = Kept::<F, V>::new(blueprint);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
-    let mut exponentials = Exponentials::<A, V>::new();
+    let mut exponentials = RowExponentials::<A>::new();
     let mut start = lane;
     while start < length.vectors + lane {
         kept.load(&from, start, length, &mut held);
@@ -176,7 +176,7 @@ fn streamed<F: Float, A: Float, V: Size>(
     let mut kept = Kept::<F, V>::new(blueprint);
     let mut held = Array::<Vector<F, V>>::new(blueprint.held);
     let mut coming = Array::<Vector<F, V>>::new(blueprint.held);
-    let mut exponentials = Exponentials::<A, V>::new();
+    let mut exponentials = RowExponentials::<A>::new();
     let mut row = CUBE_POS;
     if row < rows {
         let from = Source::<F, V>::of(x, x_rows.row(row));
