@@ -26,13 +26,19 @@ pub fn runs(runs: &[Results]) -> String {
 
 /// Geometric means of shares of the copy bandwidth, of ops that somebody was timed in at all shapes.
 pub fn means(summary: &Summary) -> String {
-    let peers = peers(|peer| summary.has_peer(peer));
+    let is_shown =
+        |op: &str, dtype: &str| PEERS.iter().any(|(peer, _)| summary.is_whole(peer, op, dtype));
+    let peers = peers(|peer| {
+        let shares = |op: &str, dtype: &str| summary.share(peer, op, dtype).is_some();
+        let dtypes = summary.dtypes();
+        OPS.iter().any(|(op, _)| dtypes.iter().any(|of| is_shown(op, of) && shares(op, of)))
+    });
     let mut text = head(&["", "type"], &peers);
     for (op, name) in OPS {
         for dtype in summary.dtypes() {
             let shares: Vec<_> =
                 peers.iter().map(|(peer, _)| summary.share(peer, op, dtype)).collect();
-            if peers.iter().any(|(peer, _)| summary.is_whole(peer, op, dtype)) {
+            if is_shown(op, dtype) {
                 let best = best(&shares, f64::max);
                 let cells = shares.iter().map(|share| cell(*share, 2, *share == best));
                 text += &line([name.into(), dtype.into()].into_iter().chain(cells));

@@ -39,7 +39,8 @@ pub const PEERS: [(&str, &str); 6] = [
 pub struct Summary(BTreeMap<(String, String, String), Vec<f64>>);
 
 impl Summary {
-    /// Of large shapes, or of all where there is none. Burn's own ops are known by calls queued back
+    /// Of large shapes, or of all where there is none; of peers that were timed at nine tenths of an op's shapes or
+    /// more. Burn's own ops are known by calls queued back
     /// to back.
     pub fn of<'a>(runs: impl IntoIterator<Item = &'a Results> + Clone) -> Self {
         let rows = || {
@@ -58,6 +59,15 @@ impl Summary {
                 shares.entry(key).or_default().push(share);
             }
         }
+        // A mean over a few of the shapes beside one over all of them would mislead.
+        let mut most = BTreeMap::<_, usize>::new();
+        for ((_, op, dtype), shares) in &shares {
+            let most = most.entry((op.clone(), dtype.clone())).or_default();
+            *most = shares.len().max(*most);
+        }
+        shares.retain(|(_, op, dtype), shares| {
+            shares.len() * 10 >= most[&(op.clone(), dtype.clone())] * 9
+        });
         Self(shares)
     }
 
