@@ -98,7 +98,9 @@ pub enum FusedError {
         found: DType,
     },
     /// The argument's device does not compute in its element type, or has no exponential in it.
-    #[error("{op}: `{argument}` is {found:?}, in which {device} does not compute this")]
+    #[error(
+        "{op}: `{argument}` is {found:?}, in which {device} does not compute this; cast it to a type that it has, as f32 or i32"
+    )]
     Unsupported {
         /// The function called.
         op: &'static str,

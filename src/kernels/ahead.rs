@@ -9,7 +9,7 @@ use cubecl::prelude::*;
 
 /// A unit's part of the row that comes next.
 #[derive(CubeType)]
-pub(crate) struct Coming<T: Float, V: Size> {
+pub(crate) struct Coming<T: Numeric, V: Size> {
     vectors: Array<Vector<T, V>>,
     /// Rows from one of the team's to its next.
     stride: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Coming<T: Float, V: Size> {
 }
 
 #[cube]
-impl<T: Float, V: Size> Coming<T, V> {
+impl<T: Numeric, V: Size> Coming<T, V> {
     /// Loads the first row of a team that takes every `stride`-th of `count`. Past the last row, that one.
     pub fn new(
         source: &[Vector<T, V>],
@@ -53,7 +53,7 @@ impl<T: Float, V: Size> Coming<T, V> {
         for i in 0..blueprint.held {
             into[i] = self.vectors[i];
         }
-        fill_past_end(into, T::new(0.0), lane, length, blueprint);
+        fill_past_end(into, T::from_int(0), lane, length, blueprint);
         // A branch, past which NVIDIA's assembler does not move the loads, as it does otherwise.
         if row + self.stride < self.count {
             let next = rows.row(row + self.stride);

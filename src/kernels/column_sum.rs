@@ -57,7 +57,7 @@ pub(crate) fn column_sum(
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_parameter_gradient_kernel<G: Float, B: Float, A: Float, V: Size>(
+fn norm_parameter_gradient_kernel<G: Numeric, B: Numeric, A: Float, V: Size>(
     partials: &[Vector<A, V>],
     first: &mut [Vector<G, V>],
     mut second: ComptimeOption<Box<[Vector<B, V>]>>,
@@ -94,13 +94,11 @@ fn norm_parameter_gradient_kernel<G: Float, B: Float, A: Float, V: Size>(
     let sum = fold_columns::<A, V>(sum.total(), plan.columns, splits, Fold::Sum);
     if inside && UNIT_POS_Y == 0 {
         let to = Row::only();
-        let value = Vector::cast_from(sum);
-        store(first, &to, column, &length, output == 0, value, ends);
+        store(first, &to, column, &length, output == 0, sum, ends);
         #[comptime]
         match second.as_mut() {
             ComptimeOption::Some(second) => {
-                let value = Vector::cast_from(sum);
-                store(second, &to, column, &length, output == 1, value, ends);
+                store(second, &to, column, &length, output == 1, sum, ends);
             }
             ComptimeOption::None => {}
         }

@@ -13,6 +13,7 @@ pub(crate) use forward::Forward;
 use super::{
     plan::{Blueprint, Ends, Hardware, Op, Pass},
     row::{Length, Row, read_any},
+    stored::widened,
 };
 use cubecl::{ir::ElemType, prelude::*};
 
@@ -105,15 +106,16 @@ fn target<I: Int>(
 
 /// The element of a row at `column`.
 #[cube]
-fn element<F: Float, V: Size>(
+fn element<F: Numeric, A: Float, V: Size>(
     source: &[Vector<F, V>],
     row: &Row,
     column: usize,
     length: &Length,
     #[comptime] ends: Ends,
-) -> F {
+) -> A {
     let width = Vector::<F, V>::zero().vector_size();
     let vector = read_any(source, row, column / width, length, ends);
+    let vector = widened::<F, A, V>(vector);
     let mut value = vector.extract(0usize);
     #[unroll]
     for i in 1..width {
@@ -124,7 +126,7 @@ fn element<F: Float, V: Size>(
 
 /// The weight of a row's class, 1 without weights.
 #[cube]
-fn weight<W: Float, A: Float, V: Size>(
+fn weight<W: Numeric, A: Float, V: Size>(
     weights: ComptimeOption<&[Vector<W, V>]>,
     target: &Target,
     length: &Length,
@@ -134,7 +136,7 @@ fn weight<W: Float, A: Float, V: Size>(
     #[comptime]
     match weights {
         ComptimeOption::Some(weights) => {
-            weight = A::cast_from(element(weights, &Row::only(), target.column, length, ends));
+            weight = element::<W, A, V>(weights, &Row::only(), target.column, length, ends);
         }
         ComptimeOption::None => {}
     }

@@ -9,6 +9,7 @@ mod plan;
 mod row;
 pub(crate) mod softmax;
 mod source;
+mod stored;
 mod sums;
 mod team;
 
@@ -17,3 +18,4 @@ pub(crate) use matrix::{Matrix, Output, Target};
 pub(crate) use plan::{
     Hardware, column_width, dividing_width, vector_width, vector_width_for_lengths,
 };
+pub(crate) use stored::stored;

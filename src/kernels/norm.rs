@@ -16,6 +16,7 @@ pub(crate) use forward::{Forward, RESIDUAL, Residual, X};
 use super::{
     plan::{Hardware, Op},
     row::LengthLaunch,
+    stored::widened,
 };
 use cubecl::{ir::ElemType, prelude::*};
 use statistics::Formula;
@@ -59,10 +60,10 @@ impl Extent {
 
 /// What gamma multiplies by.
 #[cube]
-fn factor<G: Float, A: Float, V: Size>(
+fn factor<G: Numeric, A: Float, V: Size>(
     gamma: Vector<G, V>,
     #[comptime] formula: Formula,
 ) -> Vector<A, V> {
-    let gamma = Vector::<A, V>::cast_from(gamma);
+    let gamma = widened::<G, A, V>(gamma);
     if comptime!(formula.zero_centered_gamma) { gamma + Vector::new(A::new(1.0)) } else { gamma }
 }

@@ -5,7 +5,10 @@
 //! aligned. In both cases elements are loaded and stored one by one, into the same places of the same
 //! vectors, so that results are the same bits.
 
-use super::plan::{Blueprint, Ends};
+use super::{
+    plan::{Blueprint, Ends},
+    stored::rounded,
+};
 use cubecl::prelude::*;
 
 /// Where rows lie. Strides are counted in vectors where those are aligned, in elements elsewhere.
@@ -106,7 +109,7 @@ pub(crate) fn is_inside(column: usize, length: &Length, #[comptime] ends: Ends) 
 
 /// `value`, with `other` for what of it is past the row's end.
 #[cube]
-pub(crate) fn inside_or<T: Float, V: Size>(
+pub(crate) fn inside_or<T: Numeric, V: Size>(
     value: Vector<T, V>,
     other: T,
     column: usize,
@@ -128,7 +131,7 @@ pub(crate) fn inside_or<T: Float, V: Size>(
 
 /// `value` of a vector of the row, with `other` for the elements past its end.
 #[cube]
-fn cut<T: Float, V: Size>(
+fn cut<T: Numeric, V: Size>(
     value: Vector<T, V>,
     other: T,
     column: usize,
@@ -152,7 +155,7 @@ fn elements<T: Numeric, V: Size>(column: usize, length: &Length) -> usize {
 
 /// The vector at `column`, zero past the row's end.
 #[cube]
-pub(crate) fn read<T: Float, V: Size>(
+pub(crate) fn read<T: Numeric, V: Size>(
     source: &[Vector<T, V>],
     row: &Row,
     column: usize,
@@ -160,7 +163,7 @@ pub(crate) fn read<T: Float, V: Size>(
     #[comptime] ends: Ends,
 ) -> Vector<T, V> {
     let value = read_any(source, row, column, length, ends);
-    inside_or(value, T::new(0.0), column, length, ends)
+    inside_or(value, T::from_int(0), column, length, ends)
 }
 
 /// The vector at `column`, anything past the row's end.
@@ -220,7 +223,7 @@ fn first_element(row: &Row, column: usize, #[comptime] width: usize) -> usize {
 /// Loads the vectors of one unit: `start`, then every `lanes`-th. Past the row's end it holds
 /// zeros, which add nothing to a sum.
 #[cube]
-pub(crate) fn load<T: Float, V: Size>(
+pub(crate) fn load<T: Numeric, V: Size>(
     source: &[Vector<T, V>],
     row: &Row,
     start: usize,
@@ -229,12 +232,12 @@ pub(crate) fn load<T: Float, V: Size>(
     #[comptime] blueprint: Blueprint,
 ) {
     load_any(source, row, start, length, into, 0usize, blueprint);
-    fill_past_end(into, T::new(0.0), start, length, blueprint);
+    fill_past_end(into, T::from_int(0), start, length, blueprint);
 }
 
 /// Makes `value` what of a unit's vectors is past the row's end.
 #[cube]
-pub(crate) fn fill_past_end<T: Float, V: Size>(
+pub(crate) fn fill_past_end<T: Numeric, V: Size>(
     held: &mut Array<Vector<T, V>>,
     value: T,
     start: usize,
@@ -252,7 +255,7 @@ pub(crate) fn fill_past_end<T: Float, V: Size>(
 /// [`load`] into the places from `at` on, but anything past the row's end: to make that zero would be
 /// to wait for what is loaded ahead.
 #[cube]
-pub(crate) fn load_any<T: Float, V: Size>(
+pub(crate) fn load_any<T: Numeric, V: Size>(
     source: &[Vector<T, V>],
     row: &Row,
     start: usize,
@@ -274,17 +277,18 @@ pub(crate) fn chunks(length: &Length, #[comptime] blueprint: Blueprint) -> usize
     length.vectors.div_ceil(comptime!(blueprint.held * blueprint.lanes))
 }
 
-/// Stores where [`load`] read, if the row is the unit's `own`.
+/// Stores, rounded, where [`load`] read, if the row is the unit's `own`.
 #[cube]
-pub(crate) fn store<T: Float, V: Size>(
+pub(crate) fn store<A: Numeric, T: Numeric, V: Size>(
     target: &mut [Vector<T, V>],
     row: &Row,
     column: usize,
     length: &Length,
     own: bool,
-    value: Vector<T, V>,
+    value: Vector<A, V>,
     #[comptime] ends: Ends,
 ) {
+    let value = rounded::<A, T, V>(value);
     let aligned = row.aligned;
     if own && is_inside(column, length, ends) {
         if comptime!(ends.ragged) {
@@ -305,7 +309,7 @@ pub(crate) fn store<T: Float, V: Size>(
 
 /// Stores a vector's elements, all or those that are inside the row.
 #[cube]
-fn scatter<T: Float, V: Size>(
+fn scatter<T: Numeric, V: Size>(
     target: &mut [Vector<T, V>],
     row: &Row,
     column: usize,

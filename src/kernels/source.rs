@@ -3,12 +3,13 @@
 use super::{
     plan::{Blueprint, Ends},
     row::{Length, Row, fill_past_end, load_any, read_any},
+    stored::added,
 };
 use cubecl::prelude::*;
 
 /// A row of a matrix, or the sum of two rows.
 #[derive(CubeType)]
-pub(crate) struct Source<'a, 'b, T: Float, V: Size> {
+pub(crate) struct Source<'a, 'b, T: Numeric, V: Size> {
     first: &'a [Vector<T, V>],
     first_row: Row,
     second: ComptimeOption<&'b [Vector<T, V>]>,
@@ -16,7 +17,7 @@ pub(crate) struct Source<'a, 'b, T: Float, V: Size> {
 }
 
 #[cube]
-impl<'a, 'b, T: Float, V: Size> Source<'a, 'b, T, V> {
+impl<'a, 'b, T: Numeric, V: Size> Source<'a, 'b, T, V> {
     pub fn of(matrix: &'a [Vector<T, V>], row: Row) -> Self {
         Source::<'a, 'b, T, V> {
             first: matrix,
@@ -46,7 +47,7 @@ impl<'a, 'b, T: Float, V: Size> Source<'a, 'b, T, V> {
         #[comptime] blueprint: Blueprint,
     ) {
         self.load_any(start, length, into, blueprint);
-        fill_past_end(into, T::new(0.0), start, length, blueprint);
+        fill_past_end(into, T::from_int(0), start, length, blueprint);
     }
 
     /// [`load`](Self::load), but anything past the row's end.
@@ -66,7 +67,7 @@ impl<'a, 'b, T: Float, V: Size> Source<'a, 'b, T, V> {
                 load_any(second, row, start, length, &mut others, 0usize, blueprint);
                 #[unroll]
                 for i in 0..blueprint.held {
-                    into[i] += others[i];
+                    into[i] = added::<T, V>(into[i], others[i]);
                 }
             }
             ComptimeOption::None => {}
@@ -80,7 +81,7 @@ impl<'a, 'b, T: Float, V: Size> Source<'a, 'b, T, V> {
         match self.second {
             ComptimeOption::Some(second) => {
                 let row = self.second_row.as_ref().unwrap();
-                value += read_any(second, row, column, length, ends);
+                value = added::<T, V>(value, read_any(second, row, column, length, ends));
             }
             ComptimeOption::None => {}
         }
@@ -91,14 +92,14 @@ impl<'a, 'b, T: Float, V: Size> Source<'a, 'b, T, V> {
 /// What stays in shared memory of a row that is read in chunks more than once. A unit meets its own
 /// vectors only.
 #[derive(CubeType)]
-pub(crate) struct Kept<T: Float, V: Size> {
+pub(crate) struct Kept<T: Numeric, V: Size> {
     vectors: ComptimeOption<Shared<[Vector<T, V>]>>,
     #[cube(comptime)]
     blueprint: Blueprint,
 }
 
 #[cube]
-impl<T: Float, V: Size> Kept<T, V> {
+impl<T: Numeric, V: Size> Kept<T, V> {
     pub fn new(#[comptime] blueprint: Blueprint) -> Self {
         let vectors = if comptime!(blueprint.kept > 0) {
             ComptimeOption::new_Some(Shared::<[Vector<T, V>]>::new_slice(blueprint.kept))

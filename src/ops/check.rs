@@ -137,9 +137,10 @@ impl<'a, const D: usize> Check<'a, D> {
         self.beside(argument, device)
     }
 
-    /// There is a target for each of the input's first dimension, on its device.
+    /// There is a target for each of the input's first dimension, on its device, in a type that it computes in.
     pub(crate) fn targets(&self, targets: &Tensor<1, Int>) -> Result<(), FusedError> {
-        self.placed("targets", &self.x.dims()[..1], &targets.dims(), targets.device())
+        self.placed("targets", &self.x.dims()[..1], &targets.dims(), targets.device())?;
+        self.supported("targets", targets.dtype())
     }
 
     /// `other` has the input's shape, element type and device.

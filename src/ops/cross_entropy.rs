@@ -79,7 +79,8 @@ pub fn cross_entropy(
 /// # Errors
 ///
 /// Before anything is launched: `targets` or `weights` of another shape, or on another device than `logits`;
-/// quantised logits or weights, or such of a type in which the device does not compute exponentials; no classes;
+/// quantised logits or weights, or such of a type in which the device does not compute exponentials; targets of one
+/// that it does not have; no classes;
 /// `label_smoothing` that is not from 0 to 1.
 pub fn try_cross_entropy(
     logits: Tensor<2>,

@@ -2,6 +2,7 @@ use super::{
     element, empty_beside,
     layout::{Reading, matrix, readable},
     softmax::{extent, input, input_and_output, reading, types},
+    stored_as, zeros_beside,
 };
 use crate::{
     kernels::{
@@ -42,9 +43,9 @@ impl AttentionSoftmaxOps for CubeBackend {
         let extent = extent(&x, dim);
         let (mask, bias) = (mask.into_option(), bias.into_option());
         let types = attention::Types {
-            x: element(dtype),
+            x: stored_as(dtype, extent.hardware),
             mask: element(mask.as_ref().map_or(DType::U32, |mask| mask.dtype)),
-            bias: element(bias.as_ref().map_or(dtype, |bias| bias.dtype)),
+            bias: stored_as(bias.as_ref().map_or(dtype, |bias| bias.dtype), extent.hardware),
             accumulator: element(accumulator(dtype).into()),
         };
         let reading = reading(&x, dim, extent);
@@ -92,8 +93,9 @@ fn backward(y: CubeTensor, grad: CubeTensor, scale: f64) -> CubeTensor {
     if y.shape().num_elements() == 0 {
         return y;
     }
-    let (client, types, dim) = (y.client.clone(), types(y.dtype), y.rank() - 1);
+    let (client, dim) = (y.client.clone(), y.rank() - 1);
     let extent = extent(&y, dim);
+    let types = types(y.dtype, extent.hardware);
     let (dy, output, dx) = input_and_output(grad, dim, extent);
     let y = input(y, dim, extent);
     Backward { extent, types, log: false, dy, y, dx }.launch_scaled(scale, &client);
@@ -103,11 +105,8 @@ fn backward(y: CubeTensor, grad: CubeTensor, scale: f64) -> CubeTensor {
 /// The sums over those dimensions that are 1 in `shape`, in a fixed order.
 fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
     let of_all = gradient.shape();
-    if of_all == shape {
-        return match gradient.dtype == dtype {
-            true => gradient,
-            false => CubeBackend::float_cast(gradient, dtype.into()),
-        };
+    if of_all == shape && gradient.dtype == dtype {
+        return gradient;
     }
     let sum = empty_beside(&gradient, shape.clone(), dtype);
     if shape.num_elements() == 0 {
@@ -117,7 +116,7 @@ fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
         (0..shape.num_dims()).partition(|dim| shape[*dim] != of_all[*dim]);
     let groups: usize = added.iter().map(|dim| of_all[*dim]).product();
     if groups == 0 {
-        return CubeBackend::float_zeros(shape, &gradient.device, dtype.into());
+        return zeros_beside(&gradient, shape, dtype);
     }
     let (columns, client) = (shape.num_elements(), gradient.client.clone());
     let (hardware, size) = (Hardware::of(&client), gradient.dtype.size());
@@ -129,8 +128,8 @@ fn summed(gradient: CubeTensor, dtype: DType, shape: Shape) -> CubeTensor {
     let partials = into_contiguous(CubeBackend::float_permute(gradient, &order));
     column_sum(
         &client,
-        (partials.handle, element(partials.dtype)),
-        [Some((sum.handle.clone(), element(dtype))), None],
+        (partials.handle, stored_as(partials.dtype, hardware)),
+        [Some((sum.handle.clone(), stored_as(dtype, hardware))), None],
         groups,
         norm::Extent { rows: groups, columns, heads: 1, width, hardware },
     );

@@ -1,6 +1,7 @@
 use super::{
     element, empty_beside,
     layout::{Reading, Writing, matrix, parameter, readable},
+    stored_as,
 };
 use crate::{
     kernels::{
@@ -100,9 +101,9 @@ impl Call {
         let of_all = weights.as_ref().map_or(columns, |w| w.meta.shape().num_elements());
         assert_eq!(of_all, columns, "each class has a weight");
         let types = Types {
-            logits: element(logits.dtype),
+            logits: stored_as(logits.dtype, hardware),
             targets: element(targets.dtype),
-            weights: element(weights.as_ref().map_or(logits.dtype, |weights| weights.dtype)),
+            weights: stored_as(weights.as_ref().map_or(logits.dtype, |w| w.dtype), hardware),
             accumulator: element(accumulator(logits.dtype).into()),
         };
         Self {

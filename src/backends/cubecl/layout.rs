@@ -1,6 +1,6 @@
 //! Tensors as the kernels read and write them.
 
-use super::empty_beside;
+use super::{as_bits, empty_beside};
 use crate::kernels::{Matrix, Output, Target};
 use burn::tensor::DType;
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor};
@@ -149,8 +149,10 @@ pub(super) fn readable(tensor: CubeTensor, reading: Reading) -> CubeTensor {
     if is_readable(&tensor, reading) {
         return tensor;
     }
-    let tensor = if tensor.is_contiguous() { tensor.copy() } else { tensor };
-    into_contiguous(tensor)
+    let dtype = tensor.dtype;
+    let copied = CubeTensor { dtype: as_bits(dtype, &tensor.client), ..tensor };
+    let copied = if copied.is_contiguous() { copied.copy() } else { copied };
+    CubeTensor { dtype, ..into_contiguous(copied) }
 }
 
 fn is_readable(tensor: &CubeTensor, reading: Reading) -> bool {

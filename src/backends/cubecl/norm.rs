@@ -1,6 +1,7 @@
 use super::{
     element, empty_beside,
     layout::{Reading, Writing, matrix, parameter, readable, rows},
+    stored_as, zeros_beside,
 };
 use crate::{
     kernels::{
@@ -17,7 +18,7 @@ use burn::{
     backend::{TensorMetadata, tensor::FloatTensor},
     tensor::{DType, Shape},
 };
-use burn_cubecl::{CubeBackend, ops::numeric::zeros, tensor::CubeTensor};
+use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 impl NormOps for CubeBackend {
     fn norm(
@@ -85,11 +86,11 @@ impl NormOps for CubeBackend {
         assert_eq!(statistics.shape(), saved, "the statistics are those of a forward pass");
         assert_row(gamma.as_ref(), extent);
         let gamma_type = gamma.as_ref().map(|gamma| gamma.dtype);
-        let types = types(x.dtype, grad.dtype, gamma_type, wanted.beta);
+        let types = types(x.dtype, grad.dtype, gamma_type, wanted.beta, extent.hardware);
         let leading = x.rank() - axes;
         let row = spec.parameter(x.meta.shape());
         let sum = |dtype: DType| match extent.rows {
-            0 => zeros(x.device.clone(), row.clone(), dtype),
+            0 => zeros_beside(&x, row.clone(), dtype),
             _ => empty_beside(&x, row.clone(), dtype),
         };
         let dgamma = gamma_type.filter(|_| wanted.gamma).map(sum);
@@ -155,7 +156,7 @@ fn forward(x: CubeTensor, residual: Option<CubeTensor>, call: Call) -> Outputs {
     assert_row(gamma.as_ref(), extent);
     assert_row(beta.as_ref(), extent);
     let [gamma_type, beta_type] = [&gamma, &beta].map(|p| p.as_ref().map(|p| p.dtype));
-    let types = types(x.dtype, dtype, gamma_type, beta_type);
+    let types = types(x.dtype, dtype, gamma_type, beta_type, extent.hardware);
     let statistics = saves.then(|| {
         let shape = Shape::new([norm.statistics(), extent.rows]);
         empty_beside(&x, shape, accumulator(x.dtype).into())
@@ -217,12 +218,19 @@ fn assert_like(other: Option<&CubeTensor>, x: &CubeTensor) {
     }
 }
 
-fn types(x: DType, y: DType, gamma: Option<DType>, beta: Option<DType>) -> Types {
+fn types(
+    x: DType,
+    y: DType,
+    gamma: Option<DType>,
+    beta: Option<DType>,
+    hardware: Hardware,
+) -> Types {
+    let of = |dtype| stored_as(dtype, hardware);
     Types {
-        x: element(x),
-        y: element(y),
-        gamma: element(gamma.unwrap_or(x)),
-        beta: element(beta.unwrap_or(x)),
+        x: of(x),
+        y: of(y),
+        gamma: of(gamma.unwrap_or(x)),
+        beta: of(beta.unwrap_or(x)),
         accumulator: element(accumulator(x).into()),
     }
 }

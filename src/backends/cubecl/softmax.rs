@@ -1,6 +1,7 @@
 use super::{
     element,
     layout::{Reading, Writing, matrix, readable},
+    stored_as,
 };
 use crate::{
     kernels::{
@@ -22,7 +23,7 @@ impl SoftmaxOps for CubeBackend {
         if extent.outer * extent.length * extent.inner == 0 {
             return x;
         }
-        let (client, types) = (x.client.clone(), types(x.dtype));
+        let (client, types) = (x.client.clone(), types(x.dtype, extent.hardware));
         let (x, output, y) = input_and_output(x, dim, extent);
         Forward { extent, types, log: form == Softmax::Log, x, y }.launch(&client);
         output
@@ -39,7 +40,7 @@ impl SoftmaxOps for CubeBackend {
         if extent.outer * extent.length * extent.inner == 0 {
             return y;
         }
-        let (client, types) = (y.client.clone(), types(y.dtype));
+        let (client, types) = (y.client.clone(), types(y.dtype, extent.hardware));
         let (dy, output, dx) = input_and_output(grad, dim, extent);
         let y = input(y, dim, extent);
         Backward { extent, types, log: form == Softmax::Log, dy, y, dx }.launch(&client);
@@ -47,8 +48,8 @@ impl SoftmaxOps for CubeBackend {
     }
 }
 
-pub(super) fn types(x: DType) -> Types {
-    Types { x: element(x), accumulator: element(accumulator(x).into()) }
+pub(super) fn types(x: DType, hardware: Hardware) -> Types {
+    Types { x: stored_as(x, hardware), accumulator: element(accumulator(x).into()) }
 }
 
 pub(super) fn extent(x: &CubeTensor, dim: usize) -> Extent {

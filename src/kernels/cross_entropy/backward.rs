@@ -4,6 +4,7 @@ use crate::kernels::{
     plan::{Blueprint, Ends, Pass, address, cubes},
     row::{EvenRows, Length, LengthLaunch, Row, Rows, load_any, read_any, store},
     softmax::exponentials::exp,
+    stored::widened,
     sums::Count,
     team::{lane, team_position},
 };
@@ -74,7 +75,7 @@ impl Backward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn cross_entropy_backward_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
+fn cross_entropy_backward_kernel<F: Numeric, I: Int, W: Numeric, A: Float, V: Size>(
     logits: &[Vector<F, V>],
     targets: &[I],
     weights: ComptimeOption<&[Vector<W, V>]>,
@@ -120,7 +121,7 @@ fn cross_entropy_backward_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
             for i in 0..blueprint.held {
                 let ends = comptime!(blueprint.ends_of(i));
                 let column = start + i * blueprint.lanes;
-                let distance = Vector::<A, V>::cast_from(held[i]) - largest - log_total;
+                let distance = widened::<F, A, V>(held[i]) - largest - log_total;
                 let mut value = exp::<A, V>(distance) * mass;
                 if comptime!(form.smooths) {
                     value -= smoothed::<W, A, V>(weights, of_all, column, &length, ends);
@@ -136,7 +137,7 @@ fn cross_entropy_backward_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
                 // Also of logits that are not numbers.
                 let value = select(target.ignored, Vector::zero(), value);
                 let own = true.runtime();
-                store(dlogits, &to, column, &length, own, Vector::cast_from(value), ends);
+                store(dlogits, &to, column, &length, own, value, ends);
             }
             start += comptime!(blueprint.held * blueprint.lanes);
         }
@@ -145,7 +146,7 @@ fn cross_entropy_backward_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
 
 /// `of_all`, times the weights if there are such.
 #[cube]
-fn smoothed<W: Float, A: Float, V: Size>(
+fn smoothed<W: Numeric, A: Float, V: Size>(
     weights: ComptimeOption<&[Vector<W, V>]>,
     of_all: A,
     column: usize,
@@ -157,7 +158,7 @@ fn smoothed<W: Float, A: Float, V: Size>(
     match weights {
         ComptimeOption::Some(weights) => {
             let weights = read_any(weights, &Row::only(), column, length, ends);
-            value *= Vector::cast_from(weights);
+            value *= widened::<W, A, V>(weights);
         }
         ComptimeOption::None => {}
     }

@@ -7,6 +7,7 @@ use crate::kernels::{
         exponentials::{self, RowExponentials},
         totals::{add, finished},
     },
+    stored::widened,
     sums::{RunningSum, elements_sum},
     team::{Team, lane, team_position},
 };
@@ -73,7 +74,7 @@ impl Forward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
+fn cross_entropy_kernel<F: Numeric, I: Int, W: Numeric, A: Float, V: Size>(
     logits: &[Vector<F, V>],
     targets: &[I],
     weights: ComptimeOption<&[Vector<W, V>]>,
@@ -107,7 +108,7 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
     let mut exponentials = RowExponentials::<A>::new();
     let target = target::<I>(targets, row, &ignored, &length, form);
     let weight = weight::<W, A, V>(weights, &target, &length, ends);
-    let logit = A::cast_from(element(logits, &from, target.column, &length, ends));
+    let logit = element::<F, A, V>(logits, &from, target.column, &length, ends);
     // What distances of all logits are taken from, as they may be far from zero.
     let near = select(logit.abs() <= A::max_value(), logit, A::new(0.0));
     // A power of two, by which nothing is rounded.
@@ -163,7 +164,7 @@ fn cross_entropy_kernel<F: Float, I: Int, W: Float, A: Float, V: Size>(
 
 /// The sum of the weighted distances of what is held from `near`, and that of the weights, each times `scale`.
 #[cube]
-fn smoothed<F: Float, W: Float, A: Float, V: Size>(
+fn smoothed<F: Numeric, W: Numeric, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     weights: ComptimeOption<&[Vector<W, V>]>,
     near: A,
@@ -183,11 +184,11 @@ fn smoothed<F: Float, W: Float, A: Float, V: Size>(
         match weights {
             ComptimeOption::Some(weights) => {
                 let weights = read_any(weights, &Row::only(), column, length, ends);
-                weight *= Vector::cast_from(weights);
+                weight *= widened::<W, A, V>(weights);
             }
             ComptimeOption::None => {}
         }
-        let distance = Vector::<A, V>::cast_from(held[i]) - Vector::new(near);
+        let distance = widened::<F, A, V>(held[i]) - Vector::new(near);
         distances += inside_or(distance * weight, A::new(0.0), column, length, ends);
         all += inside_or(weight, A::new(0.0), column, length, ends);
     }

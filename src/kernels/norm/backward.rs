@@ -166,7 +166,7 @@ fn args(dx: Option<Output>, rows: usize, width: usize) -> (Option<BufferArg>, Ev
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_kernel<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,

@@ -117,7 +117,7 @@ impl Forward {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_kernel<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
+fn norm_kernel<F: Numeric, Y: Numeric, G: Numeric, B: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     residual: ComptimeOption<&[Vector<F, V>]>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -212,7 +212,7 @@ fn norm_kernel<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
 
 /// A row, which is held unless it is chunked.
 #[cube]
-fn forward_row<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
+fn forward_row<F: Numeric, Y: Numeric, G: Numeric, B: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
@@ -314,7 +314,7 @@ fn save<A: Float>(
 
 /// Writes what is held of a row from `start` on, normalised, and as it is if it is a sum.
 #[cube]
-fn write<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
+fn write<F: Numeric, Y: Numeric, G: Numeric, B: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     beta: ComptimeOption<&[Vector<B, V>]>,
@@ -344,6 +344,6 @@ fn write<F: Float, Y: Float, G: Float, B: Float, A: Float, V: Size>(
             }
             ComptimeOption::None => {}
         }
-        store(y, to, column, length, own, Vector::cast_from(value), ends);
+        store(y, to, column, length, own, value, ends);
     }
 }

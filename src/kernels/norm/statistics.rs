@@ -12,6 +12,7 @@ use crate::kernels::{
     plan::Blueprint,
     row::{Length, inside_or},
     source::{Kept, Source},
+    stored::widened,
     sums::{Count, RunningSum, elements_sum},
     team::{Team, lane},
 };
@@ -61,12 +62,12 @@ pub(super) struct Statistics<A: Float> {
 #[cube]
 impl<A: Float> Statistics<A> {
     /// `x̂`.
-    pub fn normalized<F: Float, V: Size>(
+    pub fn normalized<F: Numeric, V: Size>(
         &self,
         x: Vector<F, V>,
         #[comptime] formula: Formula,
     ) -> Vector<A, V> {
-        let value = Vector::<A, V>::cast_from(x);
+        let value = widened::<F, A, V>(x);
         let root = Vector::new(self.inverse_root);
         if comptime!(formula.centered) {
             let rest = Vector::new(-self.rest * self.inverse_root);
@@ -106,7 +107,7 @@ fn reduction<A: Float>(#[comptime] formula: Formula) -> A {
 
 /// The statistics of a row; `held` holds it, unless it is chunked. Then it stays in `kept`.
 #[cube]
-pub(super) fn statistics<F: Float, A: Float, V: Size>(
+pub(super) fn statistics<F: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
@@ -148,7 +149,7 @@ fn inverse_root<A: Float>(square: A) -> A {
 }
 
 #[cube]
-fn moments<F: Float, A: Float, V: Size>(
+fn moments<F: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
@@ -173,12 +174,12 @@ fn moments<F: Float, A: Float, V: Size>(
 
 /// A row's values, in the accumulator.
 #[cube]
-fn value<F: Float, A: Float, V: Size>(
+fn value<F: Numeric, A: Float, V: Size>(
     value: Vector<F, V>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
 ) -> Vector<A, V> {
-    let value = Vector::<A, V>::cast_from(value);
+    let value = widened::<F, A, V>(value);
     if comptime!(scaled) {
         // Not a product, which Mesa's compiler takes out of a sum of such, and the sum overflows.
         let tiny = Vector::new(A::new(2e-38));
@@ -190,7 +191,7 @@ fn value<F: Float, A: Float, V: Size>(
 
 /// The sum of the squares of what is held.
 #[cube]
-fn sum_of_squares<F: Float, A: Float, V: Size>(
+fn sum_of_squares<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
@@ -207,7 +208,7 @@ fn sum_of_squares<F: Float, A: Float, V: Size>(
 
 /// The corrected two-pass algorithm.
 #[cube]
-fn two_pass<F: Float, A: Float, V: Size>(
+fn two_pass<F: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,
@@ -266,7 +267,7 @@ fn two_pass<F: Float, A: Float, V: Size>(
 
 /// The row's first value.
 #[cube]
-fn first_value<F: Float, A: Float, V: Size>(
+fn first_value<F: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     length: &Length,
     #[comptime] formula: Formula,
@@ -279,7 +280,7 @@ fn first_value<F: Float, A: Float, V: Size>(
 
 /// Zeros past the row's end add nothing.
 #[cube]
-fn sum_of_values<F: Float, A: Float, V: Size>(
+fn sum_of_values<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     #[comptime] formula: Formula,
     #[comptime] scaled: bool,
@@ -296,7 +297,7 @@ fn sum_of_values<F: Float, A: Float, V: Size>(
 /// The sum of the held values' distances from `near`, and that of their squares. Past the row's end
 /// the distance is not zero, so it is left out.
 #[cube]
-fn distances<F: Float, A: Float, V: Size>(
+fn distances<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     near: A,
     start: usize,

@@ -10,6 +10,7 @@ use crate::kernels::{
     matrix::Matrix,
     plan::{Blueprint, Ends, Pass, address},
     row::{EvenRows, Length, Row, Rows, inside_or, load_any, read_any, store},
+    stored::widened,
     sums::{elements_max, elements_sum, two_sums},
     team::{Team, lane, team_position},
 };
@@ -116,7 +117,7 @@ fn most_with_rest(form: AttentionForm) -> f32 {
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
+fn attention_softmax_kernel<F: Numeric, M: Int, W: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     mask: ComptimeOption<&[Vector<M, V>]>,
     bias: ComptimeOption<&[Vector<W, V>]>,
@@ -186,7 +187,7 @@ fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
             #[unroll]
             for i in 0..blueprint.held {
                 let value = exponential::<A, V>(sums[i], rests[i], largest, form);
-                let value = Vector::cast_from(share::<A, V>(value, total, of_shares));
+                let value = share::<A, V>(value, total, of_shares);
                 let ends = comptime!(blueprint.ends_of(i));
                 store(y, &to, start + i * blueprint.lanes, &length, own, value, ends);
             }
@@ -205,7 +206,7 @@ fn attention_softmax_kernel<F: Float, M: Int, W: Float, A: Float, V: Size>(
         let total = scale_of::<A, V>(team.sum(elements_sum::<A, V>(total)), of_shares);
         #[unroll]
         for i in 0..blueprint.held {
-            let value = Vector::cast_from(share::<A, V>(sums[i], total, of_shares));
+            let value = share::<A, V>(sums[i], total, of_shares);
             let ends = comptime!(blueprint.ends_of(i));
             store(y, &to, lane + i * blueprint.lanes, &length, own, value, ends);
         }
@@ -228,7 +229,7 @@ impl<'a, T: Numeric, V: Size> Beside<'a, T, V> {
 
 /// What makes scores of a row's inputs.
 #[derive(CubeType)]
-struct Scoring<'a, 'b, M: Int, W: Float, A: Float, V: Size> {
+struct Scoring<'a, 'b, M: Int, W: Numeric, A: Float, V: Size> {
     mask: Beside<'a, M, V>,
     bias: Beside<'b, W, V>,
     scale: A,
@@ -240,7 +241,7 @@ struct Scoring<'a, 'b, M: Int, W: Float, A: Float, V: Size> {
 }
 
 #[cube]
-impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
+impl<'a, 'b, M: Int, W: Numeric, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
     fn new(
         mask: Beside<'a, M, V>,
         bias: Beside<'b, W, V>,
@@ -254,7 +255,7 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
 
     /// Scores of what is held as sums, and what was rounded off them; −∞ past the row's end. Returns the largest
     /// sum, the least finite number if all are −∞.
-    fn take<F: Float>(
+    fn take<F: Numeric>(
         &self,
         held: &Array<Vector<F, V>>,
         sums: &mut Array<Vector<A, V>>,
@@ -268,7 +269,7 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
         for i in 0..blueprint.held {
             let ends = comptime!(blueprint.ends_of(i));
             let column = start + i * blueprint.lanes;
-            let (sum, rest) = self.score(Vector::cast_from(held[i]), column, length, ends);
+            let (sum, rest) = self.score(widened::<F, A, V>(held[i]), column, length, ends);
             let sum = self.left_out(sum, column, length, ends);
             sums[i] = sum;
             rests[i] = rest;
@@ -295,7 +296,7 @@ impl<'a, 'b, M: Int, W: Float, A: Float, V: Size> Scoring<'a, 'b, M, W, A, V> {
         match self.bias.vectors {
             ComptimeOption::Some(bias) => {
                 let row = self.bias.row.as_ref().unwrap();
-                let bias = Vector::<A, V>::cast_from(read_any(bias, row, column, length, ends));
+                let bias = widened::<W, A, V>(read_any(bias, row, column, length, ends));
                 let (with, lost) = two_sums::<A, V>(sum, bias);
                 sum = with;
                 if comptime!(self.form.exact) {

@@ -10,6 +10,7 @@ use super::{
 use crate::kernels::{
     plan::{ColumnBlueprint, Pass, address, cubes},
     row::{EvenRows, Rows},
+    stored::{rounded, widened},
     sums::RunningSum,
     team::{Fold, fold_columns},
 };
@@ -129,7 +130,7 @@ fn place(outer: usize, inner: usize, #[comptime] blueprint: ColumnBlueprint) -> 
 
 /// Loads a unit's vectors of a column: from `start`, every `splits`-th. Past the end it holds zeros.
 #[cube]
-fn load<F: Float, V: Size>(
+fn load<F: Numeric, V: Size>(
     source: &[Vector<F, V>],
     from: usize,
     stride: usize,
@@ -147,7 +148,7 @@ fn load<F: Float, V: Size>(
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
+fn softmax_down_columns_kernel<F: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_outer: Rows,
@@ -190,9 +191,9 @@ fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
                 for i in 0..blueprint.held {
                     let at = start + i * blueprint.splits;
                     if at < length {
-                        let value = Vector::<A, V>::cast_from(held[i]);
+                        let value = widened::<F, A, V>(held[i]);
                         let value = output::<A, V>(value, largest, scale, form);
-                        y[to + at * y_stride] = Vector::cast_from(value);
+                        y[to + at * y_stride] = rounded::<A, F, V>(value);
                     }
                 }
                 start += chunk;
@@ -207,7 +208,7 @@ fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
         let mut total = Vector::<A, V>::zero();
         #[unroll]
         for i in 0..blueprint.held {
-            let value = Vector::<A, V>::cast_from(held[i]);
+            let value = widened::<F, A, V>(held[i]);
             values[i] =
                 if comptime!(form.log) { value } else { exponential::<A, V>(value, largest, form) };
             let term = if comptime!(form.log) { exp::<A, V>(value - largest) } else { values[i] };
@@ -225,7 +226,7 @@ fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
                     } else {
                         share::<A, V>(values[i], scale, form)
                     };
-                    y[to + at * y_stride] = Vector::cast_from(value);
+                    y[to + at * y_stride] = rounded::<A, F, V>(value);
                 }
             }
         }
@@ -234,7 +235,7 @@ fn softmax_down_columns_kernel<F: Float, A: Float, V: Size>(
 
 /// The largest of the held values, or the least finite number if all are −∞.
 #[cube]
-fn largest<F: Float, A: Float, V: Size>(
+fn largest<F: Numeric, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     start: usize,
     length: usize,
@@ -245,14 +246,14 @@ fn largest<F: Float, A: Float, V: Size>(
     #[unroll]
     for i in 0..blueprint.held {
         let inside = start + i * blueprint.splits < length;
-        largest = max(largest, select(inside, Vector::cast_from(held[i]), least));
+        largest = max(largest, select(inside, widened::<F, A, V>(held[i]), least));
     }
     largest
 }
 
 /// The sum of the exponentials of what is held, less `base`.
 #[cube]
-fn sum<F: Float, A: Float, V: Size>(
+fn sum<F: Numeric, A: Float, V: Size>(
     held: &Array<Vector<F, V>>,
     base: Vector<A, V>,
     start: usize,
@@ -263,14 +264,14 @@ fn sum<F: Float, A: Float, V: Size>(
     #[unroll]
     for i in 0..blueprint.held {
         let inside = start + i * blueprint.splits < length;
-        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
+        let term = exp::<A, V>(widened::<F, A, V>(held[i]) - base);
         sum += select(inside, term, Vector::zero());
     }
     sum
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn softmax_down_columns_backward_kernel<F: Float, A: Float, V: Size>(
+fn softmax_down_columns_backward_kernel<F: Numeric, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     y: &[Vector<F, V>],
     dx: &mut [Vector<F, V>],
@@ -324,9 +325,9 @@ fn softmax_down_columns_backward_kernel<F: Float, A: Float, V: Size>(
             for i in 0..blueprint.held {
                 let at = start + i * blueprint.splits;
                 if at < length {
-                    let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+                    let (dy, y) = (widened::<F, A, V>(dys[i]), widened::<F, A, V>(ys[i]));
                     let value = gradient::<A, V>(dy, y, sum, log);
-                    dx[to + at * dx_stride] = Vector::cast_from(value);
+                    dx[to + at * dx_stride] = rounded::<A, F, V>(value);
                 }
             }
             start += chunk;
@@ -336,7 +337,7 @@ fn softmax_down_columns_backward_kernel<F: Float, A: Float, V: Size>(
 
 /// Past the column's end `dy` is zero, and so are the terms.
 #[cube]
-fn gradient_terms<F: Float, A: Float, V: Size>(
+fn gradient_terms<F: Numeric, A: Float, V: Size>(
     dys: &Array<Vector<F, V>>,
     ys: &Array<Vector<F, V>>,
     #[comptime] log: bool,
@@ -345,7 +346,7 @@ fn gradient_terms<F: Float, A: Float, V: Size>(
     let mut sum = Vector::<A, V>::zero();
     #[unroll]
     for i in 0..blueprint.held {
-        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        let (dy, y) = (widened::<F, A, V>(dys[i]), widened::<F, A, V>(ys[i]));
         sum += gradient_term::<A, V>(dy, y, log);
     }
     sum

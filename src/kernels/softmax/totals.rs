@@ -4,6 +4,7 @@ use super::exponentials::{Form, RowExponentials, exp, scale};
 use crate::kernels::{
     plan::{Blueprint, Ends},
     row::{Length, fill_past_end, inside_or},
+    stored::{minus_infinity, widened},
     sums::{elements_max, elements_sum},
     team::{Team, lane},
 };
@@ -13,14 +14,14 @@ use cubecl::prelude::*;
 /// row whose last vector is a part of one: once, as it is much to ask for each element. Elsewhere whole
 /// vectors are left out where they are used, as WGSL has no −∞.
 #[cube]
-pub(in crate::kernels) fn pad<F: Float, V: Size>(
+pub(in crate::kernels) fn pad<F: Numeric, V: Size>(
     held: &mut Array<Vector<F, V>>,
     start: usize,
     length: &Length,
     #[comptime] blueprint: Blueprint,
 ) {
     if comptime!(blueprint.ends.ragged) {
-        fill_past_end(held, F::new(f32::NEG_INFINITY), start, length, blueprint);
+        fill_past_end(held, minus_infinity::<F>(), start, length, blueprint);
     }
 }
 
@@ -38,7 +39,7 @@ pub(in crate::kernels) fn inside_or_padded<A: Float, V: Size>(
 
 /// Adds the exponentials of what is held.
 #[cube]
-pub(in crate::kernels) fn add<F: Float, A: Float, V: Size>(
+pub(in crate::kernels) fn add<F: Numeric, A: Float, V: Size>(
     exponentials: &mut RowExponentials<A>,
     held: &mut Array<Vector<F, V>>,
     start: usize,
@@ -62,7 +63,7 @@ pub(in crate::kernels) fn add<F: Float, A: Float, V: Size>(
 }
 
 #[cube]
-fn add_chunk<F: Float, A: Float, V: Size>(
+fn add_chunk<F: Numeric, A: Float, V: Size>(
     exponentials: &mut RowExponentials<A>,
     held: &mut Array<Vector<F, V>>,
     start: usize,
@@ -90,7 +91,7 @@ pub(in crate::kernels) fn finished<A: Float, V: Size>(
 
 /// The largest of the held values, or the least finite number if all are −∞.
 #[cube]
-pub(in crate::kernels) fn largest<F: Float, A: Float, V: Size>(
+pub(in crate::kernels) fn largest<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     start: usize,
     length: &Length,
@@ -101,7 +102,7 @@ pub(in crate::kernels) fn largest<F: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let value = Vector::<A, V>::cast_from(held[i]);
+        let value = widened::<F, A, V>(held[i]);
         let value = inside_or_padded(value, A::min_value(), column, length, ends);
         largest = max(largest, value);
     }
@@ -110,7 +111,7 @@ pub(in crate::kernels) fn largest<F: Float, A: Float, V: Size>(
 
 /// The sum of the exponentials of what is held, less `base`.
 #[cube]
-pub(in crate::kernels) fn sum<F: Float, A: Float, V: Size>(
+pub(in crate::kernels) fn sum<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     base: Vector<A, V>,
     start: usize,
@@ -122,7 +123,7 @@ pub(in crate::kernels) fn sum<F: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let term = exp::<A, V>(Vector::cast_from(held[i]) - base);
+        let term = exp::<A, V>(widened::<F, A, V>(held[i]) - base);
         sum += inside_or_padded(term, A::new(0.0), column, length, ends);
     }
     sum

@@ -69,7 +69,10 @@ pub fn every_type_runs_or_is_refused<O: Checked>(op: O) {
                     device: name.clone(),
                     found: dtype,
                 };
-                let message = format!("`x` is {dtype:?}, in which {name} does not compute this");
+                let message = format!(
+                    "`x` is {dtype:?}, in which {name} does not compute this; cast it to a type that it has, \
+                     as f32 or i32"
+                );
                 refuses(op, x, parameters, expected, &message);
             }
         }

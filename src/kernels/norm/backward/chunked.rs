@@ -3,6 +3,7 @@ use crate::kernels::{
     norm::{factor, head::Head, statistics::Statistics},
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, inside_or, load, read, read_any, store},
+    stored::widened,
     sums::{Count, RunningSum},
     team::{Team, lane},
 };
@@ -11,7 +12,7 @@ use cubecl::prelude::*;
 /// A group of rows, each read twice in chunks; the group's sums lie in memory, where a unit meets
 /// its own columns only.
 #[cube]
-pub(super) fn backward_chunked<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+pub(super) fn backward_chunked<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
@@ -71,7 +72,7 @@ pub(super) fn backward_chunked<F: Float, Y: Float, G: Float, A: Float, V: Size>(
             #[unroll]
             for i in 0..held {
                 let column = start + i * blueprint.lanes;
-                let dy = Vector::<A, V>::cast_from(dys[i]);
+                let dy = widened::<Y, A, V>(dys[i]);
                 let normalized = statistics.normalized::<F, V>(xs[i], formula);
                 #[comptime]
                 match partials.as_mut() {
@@ -109,11 +110,11 @@ pub(super) fn backward_chunked<F: Float, Y: Float, G: Float, A: Float, V: Size>(
                                 let from = elsewhere_rows.as_ref().unwrap().row(row);
                                 let ends = blueprint.ends;
                                 let part = read_any(elsewhere, &from, column, length, ends);
-                                value += Vector::cast_from(part);
+                                value += widened::<F, A, V>(part);
                             }
                             ComptimeOption::None => {}
                         }
-                        let (own, value) = (true.runtime(), Vector::cast_from(value));
+                        let own = true.runtime();
                         store(dx, &to, column, length, own, value, blueprint.ends);
                     }
                     ComptimeOption::None => {}
@@ -127,7 +128,7 @@ pub(super) fn backward_chunked<F: Float, Y: Float, G: Float, A: Float, V: Size>(
 
 /// The means of a row that is read in chunks.
 #[cube]
-pub(super) fn row_means<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+pub(super) fn row_means<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -155,7 +156,7 @@ pub(super) fn row_means<F: Float, Y: Float, G: Float, A: Float, V: Size>(
         #[unroll]
         for i in 0..held {
             let column = start + i * blueprint.lanes;
-            let dy = Vector::<A, V>::cast_from(dys[i]);
+            let dy = widened::<Y, A, V>(dys[i]);
             let dy = scaled::<G, A, V>(dy, gamma, parameters, column, length, formula, blueprint);
             let mut product = dy * statistics.normalized::<F, V>(xs[i], formula);
             if comptime!(formula.centered) {
@@ -177,7 +178,7 @@ pub(super) fn row_means<F: Float, Y: Float, G: Float, A: Float, V: Size>(
 
 /// `γ·dy`, zero past the row's end.
 #[cube]
-fn scaled<G: Float, A: Float, V: Size>(
+fn scaled<G: Numeric, A: Float, V: Size>(
     dy: Vector<A, V>,
     gamma: ComptimeOption<&[Vector<G, V>]>,
     parameters: &Row,

@@ -3,6 +3,7 @@ use crate::kernels::{
     norm::{factor, head::Head, statistics::Statistics},
     plan::Blueprint,
     row::{EvenRows, Length, Rows, inside_or, is_inside, load, load_any, store},
+    stored::widened,
     sums::Count,
     team::{Team, lane, team_in_cube},
 };
@@ -12,7 +13,7 @@ use cubecl::prelude::*;
 /// worked on; the sums over a team's rows are held too, or in shared memory, until those of the teams are added
 /// up.
 #[cube]
-pub(super) fn backward_held<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+pub(super) fn backward_held<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
@@ -111,7 +112,7 @@ pub(super) fn backward_held<F: Float, Y: Float, G: Float, A: Float, V: Size>(
         for i in 0..held {
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
-            let dy = Vector::<A, V>::cast_from(window.dy[i]);
+            let dy = widened::<Y, A, V>(window.dy[i]);
             let product = dy * statistics.normalized::<F, V>(window.x[i], formula);
             let dy = inside_or(dy, A::new(0.0), column, length, ends);
             let product = inside_or(product, A::new(0.0), column, length, ends);
@@ -139,7 +140,7 @@ pub(super) fn backward_held<F: Float, Y: Float, G: Float, A: Float, V: Size>(
                 #[unroll]
                 for i in 0..held {
                     let ends = comptime!(blueprint.ends_of(i));
-                    let mut dy = Vector::<A, V>::cast_from(window.dy[i]);
+                    let mut dy = widened::<Y, A, V>(window.dy[i]);
                     if comptime!(scaled) {
                         dy *= factor::<G, A, V>(gammas[i], formula);
                     }
@@ -147,9 +148,9 @@ pub(super) fn backward_held<F: Float, Y: Float, G: Float, A: Float, V: Size>(
                     let r = statistics.inverse_root;
                     let mut value = input_gradient::<A, V>(normalized, dy, r, &means, formula);
                     if comptime!(elsewhere.is_some()) {
-                        value += Vector::cast_from(arriving[i]);
+                        value += widened::<F, A, V>(arriving[i]);
                     }
-                    let (column, value) = (lane + i * blueprint.lanes, Vector::cast_from(value));
+                    let column = lane + i * blueprint.lanes;
                     store(dx, &dx_rows.row(head.row(row)), column, length, own, value, ends);
                 }
             }
@@ -228,7 +229,7 @@ impl<A: Float, V: Size> Sums<A, V> {
 
 /// A unit's part of the row that is worked on, and of those that are loaded ahead of it.
 #[derive(CubeType)]
-struct Window<F: Float, Y: Float, A: Float, V: Size> {
+struct Window<F: Numeric, Y: Numeric, A: Float, V: Size> {
     x: Array<Vector<F, V>>,
     dy: Array<Vector<Y, V>>,
     inverse_root: Array<A>,
@@ -237,7 +238,7 @@ struct Window<F: Float, Y: Float, A: Float, V: Size> {
 }
 
 #[cube]
-impl<F: Float, Y: Float, A: Float, V: Size> Window<F, Y, A, V> {
+impl<F: Numeric, Y: Numeric, A: Float, V: Size> Window<F, Y, A, V> {
     fn new(#[comptime] blueprint: Blueprint) -> Self {
         let slots = comptime!(blueprint.ahead + 1);
         let vectors = comptime!(slots * blueprint.held);
@@ -279,7 +280,7 @@ impl<F: Float, Y: Float, A: Float, V: Size> Window<F, Y, A, V> {
 /// Loads a row into a slot of the window. Where there is no such row, which must add nothing to a
 /// team's sums, zeros; nothing in a cube with one team, which has no use for it.
 #[cube]
-fn load_row<F: Float, Y: Float, A: Float, V: Size>(
+fn load_row<F: Numeric, Y: Numeric, A: Float, V: Size>(
     window: &mut Window<F, Y, A, V>,
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],

@@ -8,6 +8,7 @@ use crate::kernels::{
     norm::{factor, head::Head, statistics::Statistics},
     plan::{Blueprint, Tile, cubes},
     row::{EvenRows, Length, Rows, read, read_any, store},
+    stored::widened,
     team::Team,
 };
 use cubecl::{CubeDim, client::Client, ir::ElemType, prelude::*, server::Handle};
@@ -93,7 +94,7 @@ pub(super) fn launch(call: Backward, partials: (Handle, usize), work: Work, clie
 
 /// Each row's means: `slope`, and after those of all rows `level`.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_means_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_means_kernel<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     gamma: ComptimeOption<&[Vector<G, V>]>,
@@ -141,7 +142,7 @@ fn norm_backward_means_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
 
 /// A group of rows in a tile of columns, a vector of which is each unit's.
 #[cube(launch_unchecked, address_type = "dynamic")]
-fn norm_backward_tile_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
+fn norm_backward_tile_kernel<F: Numeric, Y: Numeric, G: Numeric, A: Float, V: Size>(
     dy: &[Vector<Y, V>],
     x: &[Vector<F, V>],
     elsewhere: ComptimeOption<&[Vector<F, V>]>,
@@ -214,7 +215,7 @@ fn norm_backward_tile_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
             if row < rows {
                 let statistics = saved_of_rows.index(i);
                 let normalized = statistics.normalized::<F, V>(*xs.index(i), formula);
-                let dy = Vector::<A, V>::cast_from(*dys.index(i));
+                let dy = widened::<Y, A, V>(*dys.index(i));
                 gamma_sum += dy * normalized;
                 beta_sum += dy;
                 #[comptime]
@@ -226,9 +227,9 @@ fn norm_backward_tile_kernel<F: Float, Y: Float, G: Float, A: Float, V: Size>(
                         let mut value =
                             input_gradient::<A, V>(normalized, scaled, r, found, formula);
                         if comptime!(elsewhere.is_some()) {
-                            value += Vector::cast_from(*arriving.index(i));
+                            value += widened::<F, A, V>(*arriving.index(i));
                         }
-                        let (to, value) = (dx_rows.row(head.row(row)), Vector::cast_from(value));
+                        let to = dx_rows.row(head.row(row));
                         store(dx, &to, column, &length, own, value, tile.ends);
                     }
                     ComptimeOption::None => {}

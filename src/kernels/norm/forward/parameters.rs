@@ -2,13 +2,14 @@ use crate::kernels::{
     norm::{factor, head::Head, statistics::Formula},
     plan::Blueprint,
     row::{Length, Row, load, read_any},
+    stored::widened,
     team::lane,
 };
 use cubecl::prelude::*;
 
 /// A unit's part of the parameters, where it is loaded before a row's sums are known.
 #[derive(CubeType)]
-pub(super) struct Parameters<G: Float, B: Float, V: Size> {
+pub(super) struct Parameters<G: Numeric, B: Numeric, V: Size> {
     gamma: Array<Vector<G, V>>,
     beta: Array<Vector<B, V>>,
     row: Row,
@@ -19,7 +20,7 @@ pub(super) struct Parameters<G: Float, B: Float, V: Size> {
 }
 
 #[cube]
-impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
+impl<G: Numeric, B: Numeric, V: Size> Parameters<G, B, V> {
     pub fn new(
         gamma: ComptimeOption<&[Vector<G, V>]>,
         beta: ComptimeOption<&[Vector<B, V>]>,
@@ -71,7 +72,7 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
                     // Rounded once, as the compiler may have it in some kernels and not in others.
                     ComptimeOption::Some(beta) => {
                         let beta = self.part(beta, &self.beta, i, column, length);
-                        value = fma(value, gamma, Vector::cast_from(beta));
+                        value = fma(value, gamma, widened::<B, A, V>(beta));
                     }
                     ComptimeOption::None => value *= gamma,
                 }
@@ -82,7 +83,7 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
                 match beta {
                     ComptimeOption::Some(beta) => {
                         let beta = self.part(beta, &self.beta, i, column, length);
-                        value += Vector::cast_from(beta);
+                        value += widened::<B, A, V>(beta);
                     }
                     ComptimeOption::None => {}
                 }
@@ -92,7 +93,7 @@ impl<G: Float, B: Float, V: Size> Parameters<G, B, V> {
     }
 
     /// What is `loaded` of a parameter, or else read now.
-    fn part<T: Float>(
+    fn part<T: Numeric>(
         &self,
         parameter: &[Vector<T, V>],
         loaded: &Array<Vector<T, V>>,

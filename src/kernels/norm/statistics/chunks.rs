@@ -30,7 +30,7 @@ impl<A: Float, V: Size> Chunks<A, V> {
         }
     }
 
-    fn add<F: Float>(
+    fn add<F: Numeric>(
         &mut self,
         chunk: &mut Array<Vector<F, V>>,
         start: usize,
@@ -92,7 +92,7 @@ impl<A: Float, V: Size> Chunks<A, V> {
 
 /// Moments of a row in chunks, of which `kept` keeps those it has room for.
 #[cube]
-pub(super) fn chunked<F: Float, A: Float, V: Size>(
+pub(super) fn chunked<F: Numeric, A: Float, V: Size>(
     source: &Source<F, V>,
     held: &mut Array<Vector<F, V>>,
     kept: &mut Kept<F, V>,

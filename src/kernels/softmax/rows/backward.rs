@@ -3,13 +3,14 @@ use crate::kernels::{
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, chunks, inside_or, store},
     source::{Kept, Source},
+    stored::widened,
     sums::{RunningSum, elements_sum},
     team::{Team, lane, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
+pub(super) fn softmax_backward_kernel<F: Numeric, A: Float, V: Size>(
     dy: &[Vector<F, V>],
     y: &[Vector<F, V>],
     dx: &mut [Vector<F, V>],
@@ -78,7 +79,7 @@ pub(super) fn softmax_backward_kernel<F: Float, A: Float, V: Size>(
 
 /// The sum of the terms of what is held: of chunks, which are zero past the row's end, or of anything there.
 #[cube]
-fn gradient_terms<F: Float, A: Float, V: Size>(
+fn gradient_terms<F: Numeric, A: Float, V: Size>(
     dys: &Array<Vector<F, V>>,
     ys: &Array<Vector<F, V>>,
     start: usize,
@@ -91,7 +92,7 @@ fn gradient_terms<F: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        let (dy, y) = (widened::<F, A, V>(dys[i]), widened::<F, A, V>(ys[i]));
         let term = gradient_term::<A, V>(dy, y, log);
         sum += if comptime!(blueprint.chunked) {
             term
@@ -103,7 +104,7 @@ fn gradient_terms<F: Float, A: Float, V: Size>(
 }
 
 #[cube]
-fn write_gradient<F: Float, A: Float, V: Size>(
+fn write_gradient<F: Numeric, A: Float, V: Size>(
     dys: &Array<Vector<F, V>>,
     ys: &Array<Vector<F, V>>,
     dx: &mut [Vector<F, V>],
@@ -120,13 +121,13 @@ fn write_gradient<F: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let (dy, y) = (Vector::cast_from(dys[i]), Vector::cast_from(ys[i]));
+        let (dy, y) = (widened::<F, A, V>(dys[i]), widened::<F, A, V>(ys[i]));
         let mut value = gradient::<A, V>(dy, y, sum, log);
         #[comptime]
         match scale {
             ComptimeOption::Some(scale) => value *= Vector::new(scale.get::<A>()),
             ComptimeOption::None => {}
         }
-        store(dx, to, column, length, own, Vector::cast_from(value), ends);
+        store(dx, to, column, length, own, value, ends);
     }
 }

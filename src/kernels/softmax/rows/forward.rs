@@ -7,13 +7,14 @@ use crate::kernels::{
     plan::Blueprint,
     row::{EvenRows, Length, Row, Rows, chunks, fill_past_end, load_any, store},
     source::{Kept, Source},
+    stored::widened,
     sums::{elements_max, elements_sum},
     team::{Team, lane, team_in_cube, team_position},
 };
 use cubecl::{ir::ElemType, prelude::*};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
-pub(super) fn softmax_kernel<F: Float, A: Float, V: Size>(
+pub(super) fn softmax_kernel<F: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_rows: Rows,
@@ -69,7 +70,7 @@ pub(super) fn softmax_kernel<F: Float, A: Float, V: Size>(
 
 /// A row in registers.
 #[cube]
-fn held_row<F: Float, A: Float, V: Size>(
+fn held_row<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     y: &mut [Vector<F, V>],
     to: &Row,
@@ -96,7 +97,7 @@ fn held_row<F: Float, A: Float, V: Size>(
         for i in 0..blueprint.held {
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
-            let value = Vector::<A, V>::cast_from(held[i]);
+            let value = widened::<F, A, V>(held[i]);
             let value = exponential::<A, V>(value, largest, form);
             exponentials[i] = value;
             total += inside_or_padded(value, A::new(0.0), column, length, ends);
@@ -108,14 +109,14 @@ fn held_row<F: Float, A: Float, V: Size>(
             let ends = comptime!(blueprint.ends_of(i));
             let column = lane + i * blueprint.lanes;
             let value = share::<A, V>(exponentials[i], scale, form);
-            store(y, to, column, length, own, Vector::cast_from(value), ends);
+            store(y, to, column, length, own, value, ends);
         }
     }
 }
 
 /// A row that is read twice.
 #[cube]
-fn chunked<F: Float, A: Float, V: Size>(
+fn chunked<F: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_rows: &Rows,
@@ -160,7 +161,7 @@ fn chunked<F: Float, A: Float, V: Size>(
 /// Rows too wide to be held, every so many of a cube's: while one is written, the next one is read. A row
 /// stays in shared memory as far as there is room.
 #[cube]
-fn streamed<F: Float, A: Float, V: Size>(
+fn streamed<F: Numeric, A: Float, V: Size>(
     x: &[Vector<F, V>],
     y: &mut [Vector<F, V>],
     x_rows: &Rows,
@@ -207,7 +208,7 @@ fn streamed<F: Float, A: Float, V: Size>(
                 &mut held, y, &to, start, length, own, largest, scale, form, blueprint,
             );
             if more {
-                fill_past_end(&mut coming, F::new(0.0), start, length, blueprint);
+                fill_past_end(&mut coming, F::from_int(0), start, length, blueprint);
                 kept.keep(start, &mut coming);
                 add::<F, A, V>(&mut exponentials, &mut coming, start, length, blueprint);
             }
@@ -221,7 +222,7 @@ fn streamed<F: Float, A: Float, V: Size>(
 }
 
 #[cube]
-fn write<F: Float, A: Float, V: Size>(
+fn write<F: Numeric, A: Float, V: Size>(
     held: &mut Array<Vector<F, V>>,
     y: &mut [Vector<F, V>],
     to: &Row,
@@ -237,7 +238,7 @@ fn write<F: Float, A: Float, V: Size>(
     for i in 0..blueprint.held {
         let ends = comptime!(blueprint.ends_of(i));
         let column = start + i * blueprint.lanes;
-        let value = output::<A, V>(Vector::cast_from(held[i]), largest, scale, form);
-        store(y, to, column, length, own, Vector::cast_from(value), ends);
+        let value = output::<A, V>(widened::<F, A, V>(held[i]), largest, scale, form);
+        store(y, to, column, length, own, value, ends);
     }
 }
