@@ -36,6 +36,8 @@ pub fn keeps_bits() -> bool {
 
 /// The device, or `None` after saying why the calling test is skipped.
 pub fn open() -> Option<Device> {
+    #[cfg(feature = "cubecl-backend")]
+    crate::kernels::count();
     static OPENED: OnceLock<Result<Device, String>> = OnceLock::new();
     #[expect(clippy::explicit_write, reason = "a passing test keeps what macros print")]
     let opened = OPENED.get_or_init(|| {

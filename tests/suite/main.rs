@@ -16,6 +16,8 @@ mod device;
 mod errors;
 #[cfg(feature = "cubecl-backend")]
 mod hashes;
+#[cfg(feature = "cubecl-backend")]
+mod kernels;
 mod laws;
 mod layer_norm;
 mod layout;
