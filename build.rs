@@ -1,4 +1,4 @@
-//! Shows CubeCL's CPU compiler a function of tests and benches: see tests/suite/bf16.rs.
+//! Shows CubeCL's CPU compiler a function that Burn's own bf16 kernels need in tests and benches: see tests/suite/bf16.rs.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

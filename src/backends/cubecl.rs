@@ -20,8 +20,8 @@ use cubecl::{client::Client, ir::ElemType};
 
 /// Whether the device computes in an element type. All do in the accumulators of those they know.
 pub(crate) fn computes_in(device: &CubeDevice, dtype: DType, needs: Needs) -> bool {
-    // Every runtime does in f32. This is asked at each call, and looking up a client takes time.
-    if dtype == DType::F32 {
+    // Every runtime does in these. This is asked at each call, and looking up a client takes time.
+    if matches!(dtype, DType::F32 | DType::I32) {
         return true;
     }
     let client = device.client();
@@ -29,7 +29,7 @@ pub(crate) fn computes_in(device: &CubeDevice, dtype: DType, needs: Needs) -> bo
     let no_exponential = dtype == DType::F64 && client.name().starts_with("wgpu");
     client.properties().supports_type(element(dtype))
         && !(needs == Needs::Exponentials && no_exponential)
-        && !(client.name() == "cpu" && dtype == DType::F16 && !has_f16_conversions())
+        && !(dtype == DType::F16 && client.name() == "cpu" && !has_f16_conversions())
 }
 
 /// Whether the processor converts between f16 and f32: all since 2013, but not every virtual one. For it
@@ -46,12 +46,12 @@ fn element(dtype: DType) -> ElemType {
     burn::backend::cubecl::dtype_to_elem_type(dtype)
 }
 
-/// What kernels take a float type for.
+/// What kernels take a float type for: as it is, but for bf16 on the CPU.
 fn stored_as(dtype: DType, hardware: Hardware) -> ElemType {
     stored(element(dtype), hardware)
 }
 
-/// The type as which Burn's own kernels copy and fill: for the reason why ours have it [stored].
+/// The type as which Burn's own kernels are to copy and fill, for the reason that [`stored`] has.
 fn as_bits(dtype: DType, client: &Client) -> DType {
     if dtype == DType::BF16 && Hardware::of(client).cpu { DType::U16 } else { dtype }
 }

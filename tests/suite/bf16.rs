@@ -1,5 +1,6 @@
 //! The conversion that CubeCL 0.11.3's CPU compiler calls for single bf16 numbers where the processor
-//! has no instruction for it. It comes with GCC 13; without it kernels, Burn's own too, do not run.
+//! has no instruction for it. It comes with GCC 13. Burn's own kernels, which tests run beside this crate's, do not run
+//! without; this crate's do, as examples/bf16.rs shows.
 
 /// Rounds to nearest, ties to even. The number is in the low half of the result, where the C
 /// convention has a bf16.

@@ -1,7 +1,7 @@
 //! What is refused.
 
 use crate::{device, panics};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use burn_fused::{CrossEntropyOptions, FusedError, cross_entropy, try_cross_entropy};
 
 const OP: &str = "cross_entropy";
@@ -52,6 +52,28 @@ fn shapes() {
     let error = FusedError::EmptyRows { op: OP, argument: "logits", found: vec![3, 0] };
     let message = "`logits` must have at least one element in a row, found the shape [3, 0]";
     refuses(empty, targets(3, &device), None, 0.0, error, message);
+}
+
+/// Types of targets that the device has not.
+#[test]
+fn types_of_targets() {
+    let Some(device) = device::open() else { return };
+    let dtypes = [DType::I64, DType::I16, DType::I8, DType::U64, DType::U16, DType::U8];
+    for found in dtypes {
+        if device.supports_dtype(found) {
+            println!("skipped: {} has {found:?}", device::name());
+            continue;
+        }
+        let data = TensorData::new(vec![0i32; 3], [3]);
+        let targets = Tensor::<1, Int>::from_data(data, (&device, found));
+        let name = format!("{:?}", targets.device());
+        let message = format!(
+            "`targets` is {found:?}, in which {name} does not compute this; cast it to a type that it has, as f32 \
+             or i32"
+        );
+        let expected = FusedError::Unsupported { op: OP, argument: "targets", device: name, found };
+        refuses(logits(&device), targets, None, 0.0, expected, &message);
+    }
 }
 
 #[test]
