@@ -1,7 +1,7 @@
 //! The integration tests: one binary, as each links every runtime.
 //!
 //! `BURN_FUSED_DEVICE` names the device, `BURN_FUSED_SEED` repeats a run's values, `BURN_FUSED_CASES` is the
-//! number of cases that each property is tried on.
+//! number of cases that each property is tried on, `BURN_FUSED_ALL` asks for all combinations (see `pairs`).
 #![cfg(feature = "autodiff")]
 
 mod add_norm;
@@ -28,6 +28,7 @@ mod norm_options;
 mod numbers;
 mod op;
 mod oracle;
+mod pairs;
 mod panics;
 mod property;
 mod published;

@@ -1,7 +1,7 @@
 //! Properties: they are tried on cases that come up at random; one that fails is shrunk.
 
 use crate::{
-    device,
+    device, pairs,
     random::{Random, seed},
 };
 use proptest::{
@@ -16,6 +16,11 @@ fn cases(few: u32) -> u32 {
         Ok(cases) => cases.parse().expect("BURN_FUSED_CASES must be an unsigned integer"),
         Err(_) => few,
     }
+}
+
+/// The cases of a property of which each may be a kernel of its own.
+pub fn cases_of_kernels() -> u32 {
+    if pairs::all() { 120 } else { 40 }
 }
 
 /// Tries whether what `holds` says is so for whatever `strategy` gives, in `few` cases or as many as the

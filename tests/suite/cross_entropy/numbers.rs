@@ -6,7 +6,7 @@ use crate::{
     device,
     op::dtypes,
     oracle::magnitude,
-    property,
+    pairs, property,
     random::Random,
     softmax::Softmax,
     values::{Values, exact, round},
@@ -48,13 +48,14 @@ fn every_size() {
 fn every_type() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("every_type"), Report::default());
-    for dtype in dtypes::<Softmax>(&device) {
-        for weights in [None, Some(dtype), Some(DType::F32)] {
-            for options in [PLAIN, SMOOTH, CrossEntropyOptions { label_smoothing: 1.0, ..PLAIN }] {
-                let inputs = Inputs::random([19, 1000], dtype, weights, options, &mut random);
-                check(&inputs, &device, &mut report);
-            }
-        }
+    let dtypes = dtypes::<Softmax>(&device);
+    let options = [PLAIN, SMOOTH, CrossEntropyOptions { label_smoothing: 1.0, ..PLAIN }];
+    let sizes = [dtypes.len(), 3, options.len()];
+    for [dtype, weights, option] in pairs::combinations(sizes, &mut random) {
+        let (dtype, options) = (dtypes[dtype], options[option]);
+        let weights = [None, Some(dtype), Some(DType::F32)][weights];
+        let inputs = Inputs::random([19, 1000], dtype, weights, options, &mut random);
+        check(&inputs, &device, &mut report);
     }
     report.finish();
 }

@@ -4,6 +4,7 @@ use crate::{
     compare::Report,
     device,
     op::{Data, Op, dtypes},
+    pairs,
     random::Random,
     values::Values,
 };
@@ -58,11 +59,12 @@ impl<O: Op> Grid<O> {
 /// Every row length in every type, in a few rows.
 pub fn every_row_length<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "every_row_length") else { return };
-    for dtype in dtypes::<O>(&grid.device) {
-        for columns in COLUMNS {
-            grid.check(&[3, columns], 1, dtype, Some(dtype));
-            grid.check(&[2, columns], 1, dtype, None);
-        }
+    let dtypes = dtypes::<O>(&grid.device);
+    let sizes = [dtypes.len(), COLUMNS.len(), 2];
+    for [dtype, columns, given] in pairs::combinations(sizes, &mut grid.random) {
+        let (dtype, columns) = (dtypes[dtype], COLUMNS[columns]);
+        let (rows, parameters) = [(3, Some(dtype)), (2, None)][given];
+        grid.check(&[rows, columns], 1, dtype, parameters);
     }
     grid.report.finish();
 }
@@ -70,13 +72,12 @@ pub fn every_row_length<O: Op>(op: O) {
 /// Every row count, with some lengths.
 pub fn every_row_count<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "every_row_count") else { return };
-    for dtype in dtypes::<O>(&grid.device) {
-        for rows in ROWS {
-            for columns in [1, 33, 64, 257, 1024] {
-                if rows * columns <= limit() {
-                    grid.check(&[rows, columns], 1, dtype, Some(dtype));
-                }
-            }
+    let (dtypes, lengths) = (dtypes::<O>(&grid.device), [1, 33, 64, 257, 1024]);
+    let sizes = [dtypes.len(), ROWS.len(), lengths.len()];
+    for [dtype, rows, columns] in pairs::combinations(sizes, &mut grid.random) {
+        let (dtype, rows, columns) = (dtypes[dtype], ROWS[rows], lengths[columns]);
+        if rows * columns <= limit() {
+            grid.check(&[rows, columns], 1, dtype, Some(dtype));
         }
     }
     grid.report.finish();
@@ -87,7 +88,7 @@ pub fn lengths_and_counts<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "lengths_and_counts") else { return };
     for (i, columns) in COLUMNS.into_iter().enumerate() {
         for (j, rows) in ROWS.into_iter().enumerate() {
-            let chosen = device::is_fast() || (i + j) % 2 == 0;
+            let chosen = pairs::all() || (i + j) % 2 == 0;
             if chosen && rows * columns <= limit() {
                 grid.check(&[rows, columns], 1, DType::F32, Some(DType::F32));
             }
@@ -113,12 +114,12 @@ pub fn ranks<O: Op>(op: O) {
         (&[3, 0, 2520], 1),
         (&[2, 3, 0, 8], 1),
     ];
-    for dtype in dtypes::<O>(&grid.device) {
-        for (shape, axes) in shapes.into_iter().filter(|(_, axes)| *axes <= O::AXES) {
-            for parameters in [Some(dtype), None] {
-                grid.check(shape, axes, dtype, parameters);
-            }
-        }
+    let shapes: Vec<_> = shapes.into_iter().filter(|(_, axes)| *axes <= O::AXES).collect();
+    let dtypes = dtypes::<O>(&grid.device);
+    let sizes = [shapes.len(), dtypes.len(), 2];
+    for [shape, dtype, given] in pairs::combinations(sizes, &mut grid.random) {
+        let ((shape, axes), dtype) = (shapes[shape], dtypes[dtype]);
+        grid.check(shape, axes, dtype, [Some(dtype), None][given]);
     }
     grid.report.finish();
 }
@@ -126,13 +127,11 @@ pub fn ranks<O: Op>(op: O) {
 /// Parameters in another type than the input.
 pub fn mixed_types<O: Op>(op: O) {
     let Some(mut grid) = Grid::open(op, "mixed_types") else { return };
-    let dtypes = dtypes::<O>(&grid.device);
-    for &dtype in &dtypes {
-        for &parameters in dtypes.iter().filter(|other| **other != dtype) {
-            for columns in [3, 64, 257, 1025, 2048, 8192, 16_384] {
-                grid.check(&[13, columns], 1, dtype, Some(parameters));
-            }
-        }
+    let (dtypes, lengths) = (dtypes::<O>(&grid.device), [3, 64, 257, 1025, 2048, 8192, 16_384]);
+    let sizes = [dtypes.len(), dtypes.len(), lengths.len()];
+    for [dtype, parameters, columns] in pairs::combinations(sizes, &mut grid.random) {
+        let shape = [13, lengths[columns]];
+        grid.check(&shape, 1, dtypes[dtype], Some(dtypes[parameters]));
     }
     grid.report.finish();
 }

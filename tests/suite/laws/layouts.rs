@@ -6,6 +6,7 @@ use crate::{
     device,
     layout::{LAYOUTS, Laid, Layout},
     op::{Data, Op, Outcome, differentiate, dtypes},
+    pairs,
     random::Random,
     values::Values,
 };
@@ -77,27 +78,22 @@ impl Case {
     }
 }
 
-/// Each layout of the input, and each of the incoming gradient.
+/// Each layout of the input, of the incoming gradient, and of both.
 pub fn inputs_and_gradients<O: Op>(op: O) {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("inputs_and_gradients"), Report::default());
-    for dtype in dtypes::<O>(&device) {
-        for shape in [[4, 3, 64], [3, 5, 33], [2, 2, 3584]] {
-            for layout in LAYOUTS {
-                for pair in [(layout, Layout::Contiguous), (Layout::Contiguous, layout)] {
-                    let types = (dtype, Some(dtype));
-                    Case::new::<O>(pair, shape, 1, types, &mut random).check(
-                        op,
-                        &device,
-                        &mut report,
-                    );
-                }
-            }
-        }
-        for layout in LAYOUTS.into_iter().filter(|_| O::AXES > 1) {
-            let (pair, types) = ((layout, layout), (dtype, None));
-            Case::new::<O>(pair, [4, 6, 64], 2, types, &mut random).check(op, &device, &mut report);
-        }
+    let dtypes = dtypes::<O>(&device);
+    // Rows of two dimensions come without parameters.
+    let shapes = [([4, 3, 64], 1), ([3, 5, 33], 1), ([2, 2, 3584], 1), ([4, 6, 64], 2)];
+    let shapes = if O::AXES > 1 { &shapes[..] } else { &shapes[..3] };
+    let sizes = [LAYOUTS.len(), 3, shapes.len(), dtypes.len()];
+    for [layout, laid, shape, dtype] in pairs::combinations(sizes, &mut random) {
+        let (layout, dense) = (LAYOUTS[layout], Layout::Contiguous);
+        let layouts = [(layout, dense), (dense, layout), (layout, layout)][laid];
+        let ((shape, axes), dtype) = (shapes[shape], dtypes[dtype]);
+        let types = (dtype, (axes == 1).then_some(dtype));
+        let case = Case::new::<O>(layouts, shape, axes, types, &mut random);
+        case.check(op, &device, &mut report);
     }
     report.finish();
 }

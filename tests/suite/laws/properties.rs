@@ -62,7 +62,8 @@ pub fn any_input<O: Op>(op: O) {
         any_spread(),
         any::<u64>(),
     );
-    property::check(120, &strategy, |(shape, axes, layouts, types, spread, seed)| {
+    let cases = property::cases_of_kernels();
+    property::check(cases, &strategy, |(shape, axes, layouts, types, spread, seed)| {
         let (mut report, mut random) = (Report::default(), Random::from_seed(seed));
         let (mean, deviation) = spread;
         let values = |random: &mut Random| mean + deviation * random.normal();

@@ -6,6 +6,7 @@ use crate::{
     device,
     laws::graph::check_tracked,
     op::{Data, Op},
+    pairs,
     random::Random,
 };
 use burn::tensor::{DType, Device};
@@ -33,48 +34,37 @@ impl Choices {
         Data { parameters: vec![gamma, beta], ..data }
     }
 
-    /// Runs `data` with each subset of what is given tracked.
-    fn check(&mut self, data: &Data) {
+    /// Runs `data` with what is given tracked of x, gamma and beta in the bits of `subset`, the others on
+    /// a device without autodiff or with it.
+    fn check(&mut self, data: &Data, subset: usize, with_autodiff: bool) {
         let op = LayerNorm::default();
         let given = [true, data.parameters[0].is_some(), data.parameters[1].is_some()];
-        let allowed = (0..3).filter(|leaf| given[*leaf]).fold(0, |bits, leaf| bits | 1 << leaf);
-        for subset in (0..1 << given.len()).filter(|subset| subset & !allowed == 0) {
-            let devices = [self.device.clone().autodiff(), self.device.clone()];
-            for untracked in devices {
-                let (device, report) = (&self.device, &mut self.report);
-                match (data.x.shape.len(), data.axes) {
-                    (2, 1) => {
-                        check_tracked::<_, 2, 1>(op, data, subset, device, &untracked, report)
-                    }
-                    (3, 1) => {
-                        check_tracked::<_, 3, 1>(op, data, subset, device, &untracked, report)
-                    }
-                    (3, 2) => {
-                        check_tracked::<_, 3, 2>(op, data, subset, device, &untracked, report)
-                    }
-                    ranks => panic!("no such ranks in this test: {ranks:?}"),
-                }
-            }
+        let given = (0..3).filter(|leaf| given[*leaf]).fold(0, |bits, leaf| bits | 1 << leaf);
+        let subset = subset & given;
+        let (device, report) = (&self.device, &mut self.report);
+        let untracked = if with_autodiff { device.clone().autodiff() } else { device.clone() };
+        match (data.x.shape.len(), data.axes) {
+            (2, 1) => check_tracked::<_, 2, 1>(op, data, subset, device, &untracked, report),
+            (3, 1) => check_tracked::<_, 3, 1>(op, data, subset, device, &untracked, report),
+            (3, 2) => check_tracked::<_, 3, 2>(op, data, subset, device, &untracked, report),
+            ranks => panic!("no such ranks in this test: {ranks:?}"),
         }
     }
 }
 
-/// Neither, either and both parameters, each in each type: on a slow device, which compiles some ten kernels
-/// for each, a random third of them.
+const SUBSETS: usize = 1 << 3;
+
+/// Neither, either and both parameters, each in each type.
 #[test]
 fn each_in_its_own_type() {
     let Some(mut choices) = Choices::open("each_in_its_own_type") else { return };
     let dtypes = device::dtypes(&choices.device);
     let or_none: Vec<_> = [None].into_iter().chain(dtypes.iter().copied().map(Some)).collect();
-    for &dtype in &dtypes {
-        for &gamma in &or_none {
-            for &beta in &or_none {
-                if device::is_fast() || choices.random.below(3) == 0 {
-                    let data = choices.data(&[5, 67], 1, [Some(dtype), gamma, beta]);
-                    choices.check(&data);
-                }
-            }
-        }
+    let sizes = [dtypes.len(), or_none.len(), or_none.len(), SUBSETS, 2];
+    for [x, gamma, beta, subset, with] in pairs::combinations(sizes, &mut choices.random) {
+        let types = [Some(dtypes[x]), or_none[gamma], or_none[beta]];
+        let data = choices.data(&[5, 67], 1, types);
+        choices.check(&data, subset, with == 1);
     }
     choices.report.finish();
 }
@@ -84,13 +74,16 @@ fn each_in_its_own_type() {
 fn each_choice_in_each_shape() {
     let Some(mut choices) = Choices::open("each_choice_in_each_shape") else { return };
     let f32 = Some(DType::F32);
-    for shape in [[7, 3, 43], [1, 1, 1], [3, 2, 1], [0, 3, 11], [3, 0, 11], [2, 2, 4097]] {
-        for axes in [1, 2].into_iter().filter(|axes| !shape[3 - axes..].contains(&0)) {
-            for parameters in [[None, None], [f32, None], [None, f32], [f32, f32]] {
-                let data = choices.data(&shape, axes, [f32, parameters[0], parameters[1]]);
-                choices.check(&data);
-            }
-        }
+    let shapes = [[7, 3, 43], [1, 1, 1], [3, 2, 1], [0, 3, 11], [3, 0, 11], [2, 2, 4097]];
+    let cases: Vec<_> = shapes.into_iter().flat_map(|shape| [(shape, 1), (shape, 2)]).collect();
+    let cases: Vec<_> =
+        cases.into_iter().filter(|(shape, axes)| !shape[3 - axes..].contains(&0)).collect();
+    let parameters = [[None, None], [f32, None], [None, f32], [f32, f32]];
+    let sizes = [cases.len(), parameters.len(), SUBSETS, 2];
+    for [case, given, subset, with] in pairs::combinations(sizes, &mut choices.random) {
+        let ((shape, axes), [gamma, beta]) = (cases[case], parameters[given]);
+        let data = choices.data(&shape, axes, [f32, gamma, beta]);
+        choices.check(&data, subset, with == 1);
     }
     choices.report.finish();
 }

@@ -4,7 +4,7 @@ mod case;
 
 use crate::{
     compare::{Report, same_bits},
-    device,
+    device, pairs,
     random::Random,
     values::Values,
 };
@@ -17,6 +17,8 @@ use case::{Case, Norm, Outcome};
 fn options(axes: Option<usize>, zero_centered_gamma: bool) -> NormOptions {
     NormOptions { axes, zero_centered_gamma, ..NormOptions::default() }
 }
+
+const NORMS: [Norm; 2] = [Norm::Rms, Norm::Layer];
 
 /// Rows of some kernels' kinds: held, many of a cube, in chunks, of odd lengths; heads that share cubes or don't.
 const SHAPES: [[usize; 4]; 6] =
@@ -32,22 +34,21 @@ fn shapes() -> &'static [[usize; 4]] {
 fn each_head_has_its_own_parameters() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("heads"), Report::default());
-    for norm in [Norm::Rms, Norm::Layer] {
-        for &shape in shapes() {
-            for dtype in [DType::F32, DType::BF16] {
-                if !device.supports_dtype(dtype) {
-                    continue;
-                }
-                let types = [dtype, dtype, DType::F32];
-                let by_head = options(Some(1), false);
-                Case::<2>::random(norm, shape, types, by_head, &mut random)
-                    .check(&device, &mut report);
-                // Heads of two dimensions, rows of two.
-                Case::<3>::random(norm, shape, types, by_head, &mut random)
-                    .check(&device, &mut report);
-                Case::<3>::random(norm, shape, types, options(Some(2), false), &mut random)
-                    .check(&device, &mut report);
-            }
+    let dtypes: Vec<_> = [DType::F32, DType::BF16]
+        .into_iter()
+        .filter(|dtype| device.supports_dtype(*dtype))
+        .collect();
+    let sizes = [NORMS.len(), shapes().len(), dtypes.len(), 3];
+    for [norm, shape, dtype, heads] in pairs::combinations(sizes, &mut random) {
+        let (norm, shape, dtype) = (NORMS[norm], shapes()[shape], dtypes[dtype]);
+        let types = [dtype, dtype, DType::F32];
+        let (one, two) = (options(Some(1), false), options(Some(2), false));
+        let (device, report) = (&device, &mut report);
+        match heads {
+            0 => Case::<2>::random(norm, shape, types, one, &mut random).check(device, report),
+            // Heads of two dimensions, rows of two.
+            1 => Case::<3>::random(norm, shape, types, one, &mut random).check(device, report),
+            _ => Case::<3>::random(norm, shape, types, two, &mut random).check(device, report),
         }
     }
     report.finish();
@@ -57,7 +58,7 @@ fn each_head_has_its_own_parameters() {
 fn gamma_less_one() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("gamma_less_one"), Report::default());
-    for norm in [Norm::Rms, Norm::Layer] {
+    for norm in NORMS {
         for &shape in shapes() {
             let types = [DType::F32; 3];
             Case::<1>::random(norm, shape, types, options(None, true), &mut random)
@@ -93,7 +94,7 @@ fn heads_of_any_shape() {
         if i % 4 == 1 {
             shape[3] = [1, 8, 16, 64][random.below(4)];
         }
-        let norm = [Norm::Rms, Norm::Layer][i % 2];
+        let norm = NORMS[i % 2];
         // Few kernels where they take seconds to compile.
         let few = if device::is_fast() { dtypes.len() } else { 1 };
         let types = [(); 3].map(|()| dtypes[random.below(few)]);
@@ -115,7 +116,7 @@ fn heads_of_any_shape() {
 fn only_what_is_tracked() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("only_what_is_tracked"), Report::default());
-    for norm in [Norm::Rms, Norm::Layer] {
+    for norm in NORMS {
         let shape = [2, 9, 4, 64];
         let case =
             Case::<2>::random(norm, shape, [DType::F32; 3], options(Some(1), true), &mut random);
@@ -136,17 +137,13 @@ fn the_output_has_the_type_asked_for() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("output_type"), Report::default());
     let dtypes = device::dtypes(&device);
-    for norm in [Norm::Rms, Norm::Layer] {
-        for &x in &dtypes {
-            for &y in dtypes.iter().filter(|y| **y != x) {
-                let types = [x, y, DType::F32];
-                let shapes = if device::is_fast() { shapes() } else { &[[2, 3, 4, 64]] };
-                for &shape in shapes {
-                    Case::<1>::random(norm, shape, types, options(None, false), &mut random)
-                        .check(&device, &mut report);
-                }
-            }
-        }
+    let shapes = if device::is_fast() { shapes() } else { &[[2, 3, 4, 64]] };
+    let sizes = [NORMS.len(), dtypes.len(), dtypes.len(), shapes.len()];
+    for [norm, x, y, shape] in pairs::combinations(sizes, &mut random) {
+        let types = [dtypes[x], dtypes[y], DType::F32];
+        let options = options(None, false);
+        Case::<1>::random(NORMS[norm], shapes[shape], types, options, &mut random)
+            .check(&device, &mut report);
     }
     report.finish();
 }
@@ -176,7 +173,7 @@ fn norms_of_a_sum() {
     let narrow = device::dtypes(&device).into_iter().find(|dtype| dtype.size() == 2);
     let dtype = narrow.map(Into::into);
     let options = NormOptions { dtype, ..options(Some(1), true) };
-    for norm in [Norm::Rms, Norm::Layer] {
+    for norm in NORMS {
         let shape = [2, 9, 4, 64];
         let types = [DType::F32, narrow.unwrap_or(DType::F32), DType::F32];
         let case = Case::<2>::random(norm, shape, types, options, &mut random);
@@ -238,7 +235,7 @@ fn tiny_epsilons_in_f64() {
         return println!("skipped: {} does not compute in F64", device::name());
     }
     let (mut random, mut report) = (Random::of("tiny_epsilons_in_f64"), Report::default());
-    for norm in [Norm::Rms, Norm::Layer] {
+    for norm in NORMS {
         for epsilon in [1e-60, 1e-46, 1e-44] {
             let mut case = Case::<1>::random(
                 norm,

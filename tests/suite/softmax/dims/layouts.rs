@@ -7,7 +7,7 @@ use crate::{
     laws::properties::{any_layout, any_length},
     layout::{LAYOUTS, Laid, Layout},
     op::differentiate,
-    property,
+    pairs, property,
     random::Random,
     softmax,
 };
@@ -19,23 +19,17 @@ both!(inputs_and_gradients, any_input);
 fn inputs_and_gradients<F: Form>() {
     let Some(device) = device::open() else { return };
     let (mut random, mut report) = (Random::of("dims_of_layouts"), Report::default());
-    let dtypes = softmax::dtypes(&device);
-    for dtype in dtypes.into_iter().filter(|dtype| *dtype != DType::F64) {
-        for shape in [[4, 3, 64], [3, 65, 33]] {
-            for dim in 0..3 {
-                for layout in LAYOUTS {
-                    let mut check = |pair: (Layout, Layout)| {
-                        let laid = |layout| {
-                            Laid::random(layout, shape, dtype, Random::normal, &mut random)
-                        };
-                        check::<F>([pair.0, pair.1].map(laid), dim, &device, &mut report);
-                    };
-                    check((layout, Layout::Contiguous));
-                    check((Layout::Contiguous, layout));
-                    check((layout, layout));
-                }
-            }
-        }
+    let dtypes: Vec<_> =
+        softmax::dtypes(&device).into_iter().filter(|dtype| *dtype != DType::F64).collect();
+    let shapes = [[4, 3, 64], [3, 65, 33]];
+    let sizes = [dtypes.len(), shapes.len(), 3, LAYOUTS.len(), 3];
+    for [dtype, shape, dim, layout, laid] in pairs::combinations(sizes, &mut random) {
+        let (layout, dense) = (LAYOUTS[layout], Layout::Contiguous);
+        let layouts = [[layout, dense], [dense, layout], [layout, layout]][laid];
+        let laid = layouts.map(|layout| {
+            Laid::random(layout, shapes[shape], dtypes[dtype], Random::normal, &mut random)
+        });
+        check::<F>(laid, dim, &device, &mut report);
     }
     report.finish();
 }
@@ -65,7 +59,8 @@ fn any_input<F: Form>() {
         prop_oneof![3 => Just(DType::F32), 1 => select(softmax::dtypes(&device))],
         any::<u64>(),
     );
-    property::check(120, &strategy, |((a, b, long, at), dim, layouts, dtype, seed)| {
+    let cases = property::cases_of_kernels();
+    property::check(cases, &strategy, |((a, b, long, at), dim, layouts, dtype, seed)| {
         let (mut report, mut random) = (Report::default(), Random::from_seed(seed));
         let mut shape = [a, b, long];
         shape.swap(at, 2);

@@ -1,7 +1,7 @@
 //! A row's results are its own.
 
 use super::{Case, Form, both};
-use crate::{compare::Report, device, op::Outcome, random::Random, softmax, values::Values};
+use crate::{compare::Report, device, op::Outcome, pairs, random::Random, softmax, values::Values};
 
 both!(not_a_number_stays_in_its_row, alone_and_in_a_batch);
 
@@ -19,27 +19,25 @@ fn not_a_number_stays_in_its_row<F: Form>() {
     let Some(device) = device::open() else { return };
     let mut random = Random::of("not_a_number_stays_in_its_row");
     let mut report = Report::default();
-    for dtype in softmax::dtypes(&device) {
-        for shape in [[3, 5, 7], [2, 65, 33], [5, 1025, 4]] {
-            for dim in 0..3 {
-                let clean = Case::random(&shape, dim, dtype, &mut random);
-                let expected = rows(&clean, &clean.run::<F>(false, &device));
-                let at = random.below(clean.x.data.len());
-                let inner: usize = shape[dim + 1..].iter().product();
-                let row = at / (inner * shape[dim]) * inner + at % inner;
-                for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-                    for in_x in [true, false] {
-                        let mut case = clean.clone();
-                        let spoilt = if in_x { &mut case.x } else { &mut case.dy };
-                        spoilt.data[at] = bad;
-                        let outcome = case.run::<F>(false, &device);
-                        case.check::<F>(&outcome, &mut report, &format!("{bad}, in x: {in_x}"));
-                        let mut found = rows(&case, &outcome);
-                        for (found, expected) in found.iter_mut().zip(&expected) {
-                            found[row].clone_from(&expected[row]);
-                            assert!(found == expected, "{bad} left its row: {shape:?} along {dim}");
-                        }
-                    }
+    let (dtypes, shapes) = (softmax::dtypes(&device), [[3, 5, 7], [2, 65, 33], [5, 1025, 4]]);
+    for [dtype, shape, dim] in pairs::combinations([dtypes.len(), shapes.len(), 3], &mut random) {
+        let (dtype, shape) = (dtypes[dtype], shapes[shape]);
+        let clean = Case::random(&shape, dim, dtype, &mut random);
+        let expected = rows(&clean, &clean.run::<F>(false, &device));
+        let at = random.below(clean.x.data.len());
+        let inner: usize = shape[dim + 1..].iter().product();
+        let row = at / (inner * shape[dim]) * inner + at % inner;
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for in_x in [true, false] {
+                let mut case = clean.clone();
+                let spoilt = if in_x { &mut case.x } else { &mut case.dy };
+                spoilt.data[at] = bad;
+                let outcome = case.run::<F>(false, &device);
+                case.check::<F>(&outcome, &mut report, &format!("{bad}, in x: {in_x}"));
+                let mut found = rows(&case, &outcome);
+                for (found, expected) in found.iter_mut().zip(&expected) {
+                    found[row].clone_from(&expected[row]);
+                    assert!(found == expected, "{bad} left its row: {shape:?} along {dim}");
                 }
             }
         }
@@ -51,16 +49,14 @@ fn not_a_number_stays_in_its_row<F: Form>() {
 fn alone_and_in_a_batch<F: Form>() {
     let Some(device) = device::open() else { return };
     let mut random = Random::of("alone_and_in_a_batch");
-    for dtype in softmax::dtypes(&device) {
-        for shape in [[5, 67, 9], [33, 4, 64], [3, 1025, 8]] {
-            for dim in 0..3 {
-                let case = Case::random(&shape, dim, dtype, &mut random);
-                let whole = rows(&case, &case.run::<F>(false, &device));
-                for _ in 0..4 {
-                    let at = shape.map(|size| random.below(size));
-                    compare_part::<F>(&case, at, &whole);
-                }
-            }
+    let (dtypes, shapes) = (softmax::dtypes(&device), [[5, 67, 9], [33, 4, 64], [3, 1025, 8]]);
+    for [dtype, shape, dim] in pairs::combinations([dtypes.len(), shapes.len(), 3], &mut random) {
+        let (dtype, shape) = (dtypes[dtype], shapes[shape]);
+        let case = Case::random(&shape, dim, dtype, &mut random);
+        let whole = rows(&case, &case.run::<F>(false, &device));
+        for _ in 0..4 {
+            let at = shape.map(|size| random.below(size));
+            compare_part::<F>(&case, at, &whole);
         }
     }
 
