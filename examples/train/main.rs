@@ -1,5 +1,5 @@
-//! Trains a character transformer: with the norms, the softmax and the loss of burn-fused, then the same model
-//! from the same weights on the same batches with those of Burn, and compares the two runs.
+//! Trains a character transformer with the norms, the softmax and the loss of burn-fused, and in turns with it the
+//! same model from the same weights on the same batches with those of Burn, and compares the two.
 
 mod backend;
 mod bits;
@@ -16,9 +16,11 @@ mod train;
 use backend::Backend;
 use burn::{
     module::Module,
+    store::ModuleRecord,
     tensor::{Device, FloatDType},
 };
 use clap::{Parser, ValueEnum};
+use indicatif::{MultiProgress, ProgressDrawTarget};
 use layers::{Layers, Norm};
 use model::{Size, Transformer};
 use std::{
@@ -27,7 +29,7 @@ use std::{
     process::ExitCode,
 };
 use text::Corpus;
-use train::{Plan, Run, train};
+use train::{Plan, Run, Trainer};
 
 /// Trains a character transformer: with the layers of burn-fused, and with those of Burn.
 #[derive(Parser)]
@@ -136,6 +138,7 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
         device.configure(FloatDType::BF16).map_err(|error| error.to_string())?;
     }
     let device = device.autodiff();
+    let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
     let plan = Plan {
         corpus: &corpus,
         device: &device,
@@ -145,6 +148,7 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
         clip: Some(args.clip).filter(|clip| *clip > 0.0),
         validate_every: args.validate_every as usize,
         checkpoint: args.checkpoint.as_deref().map(|path| (path, args.checkpoint_every as usize)),
+        bars: &bars,
     };
     device.seed(args.seed);
     let initial = Transformer::<Burns>::new(corpus.vocabulary(), dims, &device);
@@ -152,7 +156,8 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
     // A record of one model loads into the other: names and shapes are the same.
     let weights = initial.into_record();
     if args.check_determinism {
-        let runs = [train::<Fused>(weights.clone(), plan)?.0, train::<Fused>(weights, plan)?.0];
+        let (first, second) = trained::<Fused, Fused>(weights, plan, [true; 2])?;
+        let runs = [first, second].map(|trainer| trainer.expect("it was asked for").finish().0);
         println!("{}", bits::compare(&runs)?);
         return Ok(());
     }
@@ -161,13 +166,11 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
         .and_then(|()| fs::File::create(&args.plot))
         .map_err(|error| format!("cannot write {}: {error}", args.plot.display()))?;
 
-    let mut runs = Vec::new();
-    if args.layers != Whose::Burn {
-        runs.push(trained::<Fused>(weights.clone(), plan, args)?);
-    }
-    if args.layers != Whose::BurnFused {
-        runs.push(trained::<Burns>(weights, plan, args)?);
-    }
+    let wanted = [args.layers != Whose::Burn, args.layers != Whose::BurnFused];
+    let (fused, burns) = trained::<Fused, Burns>(weights, plan, wanted)?;
+    let runs =
+        [fused.map(|trainer| shown(trainer, args)), burns.map(|trainer| shown(trainer, args))];
+    let runs: Vec<Run> = runs.into_iter().flatten().collect();
     println!("\n{}", report::table(&runs, corpus.tokens()));
     println!("{}", report::execution(args.norm, dims, &device)?);
     report::plot(&args.plot, args.norm, &runs)?;
@@ -175,13 +178,27 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Trains with one of the packages, and shows what came of it.
-fn trained<L: Layers>(
-    weights: burn::store::ModuleRecord,
-    plan: Plan,
-    args: &Args,
-) -> Result<Run, String> {
-    let (run, model) = train::<L>(weights, plan)?;
+/// Trains what is wanted of two models, in turns.
+fn trained<'a, First: Layers, Second: Layers>(
+    weights: ModuleRecord,
+    plan: Plan<'a>,
+    wanted: [bool; 2],
+) -> Result<(Option<Trainer<'a, First>>, Option<Trainer<'a, Second>>), String> {
+    let mut first = wanted[0].then(|| Trainer::new(weights.clone(), plan)).transpose()?;
+    let mut second = wanted[1].then(|| Trainer::new(weights, plan)).transpose()?;
+    while !(first.as_ref().is_none_or(Trainer::is_done)
+        && second.as_ref().is_none_or(Trainer::is_done))
+    {
+        first = first.map(Trainer::turn).transpose()?;
+        second = second.map(Trainer::turn).transpose()?;
+    }
+    Ok((first, second))
+}
+
+/// What came of a training, a sample of which is shown if one is asked for.
+fn shown<L: Layers>(trainer: Trainer<L>, args: &Args) -> Run {
+    let plan = trainer.plan();
+    let (run, model) = trainer.finish();
     if args.sample > 0 {
         let device: Device = plan.device.clone().inner();
         let (context, count) = (plan.dims.context, args.sample);
@@ -190,5 +207,5 @@ fn trained<L: Layers>(
             sample::sample(&model, plan.corpus, context, &args.prompt, count, args.seed, &device);
         println!("{text}");
     }
-    Ok(run)
+    run
 }

@@ -1,4 +1,4 @@
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// A bar on a terminal, a line every tenth of the steps elsewhere.
 pub struct Progress {
@@ -7,14 +7,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many steps, some of which are done.
-    pub fn new(name: &'static str, steps: usize, done: usize) -> Self {
+    /// Of so many steps, some of which are done, below the other `bars`.
+    pub fn new(name: &'static str, steps: usize, done: usize, bars: &MultiProgress) -> Self {
         let style = ProgressStyle::with_template("{prefix:10} {bar:30} {pos}/{len}  {msg}")
             .expect("the template is valid");
-        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stdout())
-            .with_style(style)
-            .with_prefix(name)
-            .with_position(done as u64);
+        let bar = bars.add(ProgressBar::new(steps as u64));
+        let bar = bar.with_style(style).with_prefix(name).with_position(done as u64);
         Self { name, bar }
     }
 
