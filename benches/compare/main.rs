@@ -1,7 +1,6 @@
 //! Joins results of runs on one device, of this crate, Burn and others, into tables and a chart.
 //!
-//! `cargo bench --bench compare -- FILE... [--write]`; `--write` puts them where README.md and
-//! docs/performance.md have them.
+//! `cargo bench --bench compare -- FILE... [--write]`; `--write` puts them where docs/performance.md has them.
 
 #[path = "../report/mod.rs"]
 mod report;
@@ -22,7 +21,7 @@ struct Args {
     #[arg(required = true)]
     file: Vec<PathBuf>,
 
-    /// Write into README.md, docs/performance.md and docs/performance.svg
+    /// Write into docs/performance.md and docs/performance.svg
     #[arg(long)]
     write: bool,
 
@@ -40,10 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err(format!("runs on {} and on {}", runs[0].device, other.device).into());
     }
     let summary = Summary::of(&runs);
-    let means = tables::means(&summary);
     let sections = [
         ("runs", tables::runs(&runs)),
-        ("means", means.clone()),
+        ("means", tables::means(&summary)),
         ("cells", tables::cells(&runs)),
         ("calls", tables::calls(&runs)),
     ];
@@ -53,7 +51,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         return Ok(());
     }
-    replace(&root.join("README.md"), "means", &means)?;
     let performance = root.join("docs/performance.md");
     for (name, text) in sections {
         replace(&performance, name, &text)?;
