@@ -178,12 +178,15 @@ fn run<Fused: Layers, Burns: Layers>(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+/// Two models, of which one may not be wanted.
+type Pair<'a, First, Second> = (Option<Trainer<'a, First>>, Option<Trainer<'a, Second>>);
+
 /// Trains what is wanted of two models, in turns.
 fn trained<'a, First: Layers, Second: Layers>(
     weights: ModuleRecord,
     plan: Plan<'a>,
     wanted: [bool; 2],
-) -> Result<(Option<Trainer<'a, First>>, Option<Trainer<'a, Second>>), String> {
+) -> Result<Pair<'a, First, Second>, String> {
     let mut first = wanted[0].then(|| Trainer::new(weights.clone(), plan)).transpose()?;
     let mut second = wanted[1].then(|| Trainer::new(weights, plan)).transpose()?;
     while !(first.as_ref().is_none_or(Trainer::is_done)
