@@ -2,7 +2,7 @@
 
 use super::{as_bits, empty_beside};
 use crate::kernels::{Matrix, Output, Target};
-use burn::tensor::DType;
+use burn::tensor::{DType, StreamId};
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor};
 use cubecl::server::Handle;
 
@@ -31,8 +31,9 @@ pub(super) struct Writing {
 
 impl Writing {
     /// One of the shape of `tensor` and the type `dtype`, which is [`readable`] as it is, and the kernel's buffer at
-    /// `position`: that itself where it has the type, nothing else uses it and rows do not overlap. Rows are counted by its first `leading`
-    /// dimensions; `span` gives the elements from the first of one to past its last.
+    /// `position`: that itself where it has the type, is of this stream, nothing else uses it and rows do not overlap.
+    /// Rows are counted by its first `leading` dimensions; `span` gives the elements from the first of one to past its
+    /// last.
     pub(super) fn over_or_new(
         tensor: &CubeTensor,
         dtype: DType,
@@ -55,7 +56,10 @@ impl Writing {
         span: impl Fn(&CubeTensor) -> Option<usize>,
     ) -> Option<Self> {
         let rows = rows_of(tensor, leading);
-        let usable = tensor.dtype == dtype && tensor.can_mut();
+        // A stream that reads the buffer waits for the one that it was allocated in, and for no other
+        // (docs/upstream/stream-wait.md), so that another thread's is not to be written.
+        let of_this_stream = tensor.handle.stream == StreamId::current();
+        let usable = tensor.dtype == dtype && tensor.can_mut() && of_this_stream;
         let stride = stride_apart(&rows, span(tensor)).filter(|_| usable)?;
         let aligned = is_aligned(tensor, &rows, reading.width);
         let output = Output { target: Target::Argument(position), stride, aligned };

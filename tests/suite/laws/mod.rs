@@ -46,7 +46,7 @@ macro_rules! laws {
             repeats { alone, on_a_busy_device, in_other_memory }
             rows { alone_and_in_a_batch, in_another_order, in_chunks, after_others }
             slopes { of_the_input, of_the_parameters }
-            threads { four_at_once, input_from_another_thread, from_hand_to_hand }
+            threads { four_at_once, input_from_another_thread, from_hand_to_hand, moved_from_hand_to_hand }
         }
     };
     ($op:expr => $($module:ident { $($test:ident),+ $(,)? })+) => {

@@ -1,7 +1,7 @@
 //! Threads that share a device don't meet each other's data.
 
 use crate::{
-    compare::Report,
+    compare::{Report, same_bits},
     deliver::deliver,
     device,
     op::{Data, Op, Outcome, differentiate},
@@ -102,6 +102,29 @@ pub fn from_hand_to_hand<O: Op>(op: O) {
     assert_eq!(handed.len(), items, "some were lost on the way");
     for (i, (alone, handed)) in alone.iter().zip(&handed).enumerate() {
         report.add(format!("{} {i}", O::NAME), handed.same_bits::<O>(alone));
+    }
+    report.finish();
+}
+
+/// Threads in a row call the op on an untracked tensor that moves from one to the next, so that each could write
+/// its result over memory of the first one's stream: the bits are those of one thread that does it all.
+pub fn moved_from_hand_to_hand<O: Op>(op: O) {
+    let Some(device) = device::open() else { return };
+    let (mut random, mut report) = (Random::of("moved_from_hand_to_hand"), Report::default());
+    for hands in [1, 2, 4] {
+        let data = Data::random::<O>(&[67, 257], 1, DType::F32, Some(DType::F32), &mut random);
+        let parameters = data.parameters::<1>(&device);
+        let step = |x: Tensor<2>| op.forward(x, parameters.clone());
+        let x = || data.x.tensor::<2>(&device);
+        let alone = (0..hands).fold(x(), |x, _| step(x)).into_data();
+        let x = x();
+        // Until it has arrived the upload holds the buffer as well.
+        device.sync().unwrap();
+        let handed = (0..hands).fold(x, |x, _| {
+            thread::scope(|scope| scope.spawn(|| step(x)).join().expect("a thread panicked"))
+        });
+        let verdict = same_bits("y", &alone, &handed.into_data());
+        report.add(format!("{} by {hands} {data}", O::NAME), vec![verdict]);
     }
     report.finish();
 }

@@ -27,7 +27,7 @@ macro_rules! columns {
                 }
                 memory { outputs_are_written_whole, inputs_are_left_alone, neighbours_are_left_alone, what_is_kept }
                 repeats { alone, on_a_busy_device, in_other_memory }
-                threads { four_at_once, input_from_another_thread, from_hand_to_hand }
+                threads { four_at_once, input_from_another_thread, from_hand_to_hand, moved_from_hand_to_hand }
             }
 
             #[test]
